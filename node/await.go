@@ -97,6 +97,13 @@ func (n *Node) LoadOwn(a wire.NocAddr, b []byte) (o wire.Outcome, err error) {
 	return o, err
 }
 
+// ViewOwn calls f with n bytes of the chip's memory from address a on, without a copy; see
+// [session.Viewer].
+func (n *Node) ViewOwn(a wire.NocAddr, size int, f func(piece []byte) bool) (ok bool) {
+	n.locked(func(mono.Time) { ok = n.chip.Memory().View(a, size, f) })
+	return ok
+}
+
 // StartHold calls "done" once, as soon as one of the words does not have its value. "done" gets the
 // values of all words at this instant. The chip looks at the words now, and after each step. For
 // "done", errors and the returned function, see [Node.StartAwait]. The returned function also

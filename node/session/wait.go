@@ -83,6 +83,22 @@ type Loader interface {
 	LoadOwn(a wire.NocAddr, b []byte) (wire.Outcome, error)
 }
 
+// Viewer is a [Fabric] that shows its own chip's memory without a copy.
+type Viewer interface {
+	// ViewOwn calls f with n bytes from address a of the Fabric's own chip on, in consecutive pieces. If
+	// f returns false, ViewOwn stops. The chip does nothing else during the calls. The function f must not
+	// block, use the chip, or change or keep the bytes. If the Fabric cannot show the bytes, ViewOwn calls
+	// nothing and returns false.
+	ViewOwn(a wire.NocAddr, n int, f func(piece []byte) bool) bool
+}
+
+// View calls f with n bytes of this Session's chip, without a copy; see [Viewer]. If the session cannot
+// show the bytes, View returns false, and the caller uses [Session.Read].
+func (s *Session) View(a wire.NocAddr, n int, f func(piece []byte) bool) bool {
+	v, ok := s.f.(Viewer)
+	return ok && v.ViewOwn(a, n, f)
+}
+
 // load reads from this Session's chip without a request. If ok is false, the Session needs a request.
 func (s *Session) load(dst wire.FabricNodeID, a wire.NocAddr, b []byte, o []Option) (ok bool, err error) {
 	l, has := s.f.(Loader)

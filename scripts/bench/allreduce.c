@@ -1,24 +1,29 @@
 //go:build ignore
 
-// All-reduce of numbers of 32 bits over Open MPI, the peer of node/rank/allreduce.
-//   mpirun -np RANKS allreduce BYTES ROUNDS
-// Rank 0 prints the mean time of an operation in µs. Each rank checks the sums.
+// Collective operations on numbers of 32 bits over Open MPI, the peer of node/rank/allreduce.
+//   mpirun -np RANKS allreduce all-reduce|all-gather|all-to-all BYTES ROUNDS
+// BYTES is the length of the data of each rank; of an all-to-all, of the data from each rank to each
+// rank. Rank 0 prints the mean time of an operation in µs. Each rank checks the results.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 int main(int argc, char **argv) {
 	MPI_Init(&argc, &argv);
 	int rank, ranks;
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	int n = argc == 3 ? atoi(argv[1]) / 4 : 0, rounds = argc == 3 ? atoi(argv[2]) : 0;
-	if (n < 1 || rounds < 1) {
-		fprintf(stderr, "usage: mpirun -np RANKS allreduce BYTES ROUNDS\n");
+	const char *op = argc == 4 ? argv[1] : "";
+	int reduce = !strcmp(op, "all-reduce"), gather = !strcmp(op, "all-gather"), all = !strcmp(op, "all-to-all");
+	int n = argc == 4 ? atoi(argv[2]) / 4 : 0, rounds = argc == 4 ? atoi(argv[3]) : 0;
+	if (n < 1 || rounds < 1 || !(reduce || gather || all)) {
+		fprintf(stderr, "usage: mpirun -np RANKS allreduce all-reduce|all-gather|all-to-all BYTES ROUNDS\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
-	float *in = malloc(4L * n), *out = malloc(4L * n);
-	for (int i = 0; i < n; i++)
+	long ins = all ? (long)n * ranks : n, outs = reduce ? n : (long)n * ranks;
+	float *in = malloc(4 * ins), *out = malloc(4 * outs);
+	for (long i = 0; i < ins; i++)
 		in[i] = rank + 1;
 	double begin = 0;
 	int warm = rounds / 4 + 1;
@@ -27,12 +32,17 @@ int main(int argc, char **argv) {
 			MPI_Barrier(MPI_COMM_WORLD);
 			begin = MPI_Wtime();
 		}
-		MPI_Allreduce(in, out, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+		if (reduce)
+			MPI_Allreduce(in, out, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+		else if (gather)
+			MPI_Allgather(in, n, MPI_FLOAT, out, n, MPI_FLOAT, MPI_COMM_WORLD);
+		else
+			MPI_Alltoall(in, n, MPI_FLOAT, out, n, MPI_FLOAT, MPI_COMM_WORLD);
 	}
 	double t = (MPI_Wtime() - begin) / rounds;
-	for (int i = 0; i < n; i++)
-		if (out[i] != ranks * (ranks + 1) / 2) {
-			fprintf(stderr, "rank %d: sum %d is %g\n", rank, i, out[i]);
+	for (long i = 0; i < outs; i++)
+		if (out[i] != (reduce ? ranks * (ranks + 1) / 2 : i / n + 1)) {
+			fprintf(stderr, "rank %d: element %ld is %g\n", rank, i, out[i]);
 			MPI_Abort(MPI_COMM_WORLD, 1);
 		}
 	if (rank == 0)

@@ -393,7 +393,7 @@ func (b *bench) startTraffic(s cutSet, f *fabric.Fabric) *cutTraffic {
 			default:
 			}
 			var r traffic.Result
-			if r, t.err = trafficOf(b.ttfabric, f, cutPackets, load...); t.err != nil {
+			if r, t.err = trafficOf(b.ttfabric, f, "all-to-all", cutPackets, load...); t.err != nil {
 				return
 			}
 			t.sum.Delivered += r.Total.Delivered

@@ -95,10 +95,10 @@ func idle(ttfabric string, round int) (rs []result, err error) {
 	})
 }
 
-// trafficOf runs verified all-to-all traffic. A run that lost packets also has a result, see
+// trafficOf runs verified traffic of a pattern. A run that lost packets also has a result, see
 // [traffic.Result.OK].
-func trafficOf(ttfabric string, f *fabric.Fabric, packets int, flags ...string) (r traffic.Result, err error) {
-	args := []string{"traffic", "all-to-all", "--packets", fmt.Sprint(packets), "--name", f.Name(), "-o", "json"}
+func trafficOf(ttfabric string, f *fabric.Fabric, pattern string, packets int, flags ...string) (r traffic.Result, err error) {
+	args := []string{"traffic", pattern, "--packets", fmt.Sprint(packets), "--name", f.Name(), "-o", "json"}
 	out, err := exec.Command(ttfabric, append(args, flags...)...).Output()
 	if bad := json.Unmarshal(out, &r); bad != nil { // with exit code 5, the command still prints figures
 		return r, fmt.Errorf("traffic: %w", cmp.Or(err, bad))
@@ -109,7 +109,7 @@ func trafficOf(ttfabric string, f *fabric.Fabric, packets int, flags ...string) 
 // gbpsOf returns the goodput of verified all-to-all traffic, in Gb/s over all chips. If any packet
 // did not arrive exactly once, whole and in order, gbpsOf returns an error.
 func gbpsOf(ttfabric string, f *fabric.Fabric, packets int, flags ...string) (float64, error) {
-	r, err := trafficOf(ttfabric, f, packets, flags...)
+	r, err := trafficOf(ttfabric, f, "all-to-all", packets, flags...)
 	if err == nil && !r.OK() {
 		err = fmt.Errorf("traffic: not every packet arrived exactly once: %+v", r.Total)
 	}

@@ -180,7 +180,7 @@ func (p *report) print() error {
 		return rank(a.kind) - rank(b.kind)
 	})
 	ours := func(bench string) []float64 {
-		for _, kind := range []string{"ttlink-fast", "session", "session, 1 hop", "fabric ping"} {
+		for _, kind := range []string{"ttlink-fast", "session", "session, 1 hop", "fabric ping", ourRanks} {
 			if v := vals[key{bench, kind}]; v != nil {
 				return v
 			}

@@ -1,5 +1,6 @@
 // Command allreduce is a rank that adds numbers with all other ranks, checks the sums, and times the
-// operation. If 'ttfabric run' has the flag --keep-ranks, the ranks that are left go on when a chip dies.
+// operation. With -op, the ranks perform another operation instead. If 'ttfabric run' has the flag
+// --keep-ranks, the ranks that are left go on when a chip dies.
 //
 //	ttfabric run --up mesh:2x2 ./allreduce -bytes 8,1048576            # the ranks run beside their chips
 //	ttfabric run --up mesh:2x2 --as-chip ./allreduce -bytes 8,1048576  # each rank is its chip
@@ -23,6 +24,7 @@ import (
 	"ttfabric/node/rank/launched"
 	"ttfabric/node/session"
 	"ttfabric/node/session/collective"
+	"ttfabric/wire"
 )
 
 func main() {
@@ -37,10 +39,15 @@ func main() {
 
 // run measures. If the rank is its chip, s is the session of the chip, and else nil.
 func run(ctx context.Context, s *session.Session) error {
-	sizes := flag.String("bytes", "8,65536", "sizes of the data of each rank in bytes, multiples of 4, with commas")
+	name := flag.String("op", "all-reduce", "operation: all-reduce, all-gather, all-to-all, or write: single writes from rank 0 to rank 1")
+	sizes := flag.String("bytes", "8,65536", "sizes in bytes, multiples of 4, with commas: of the data of each rank, or for all-to-all of the data from each rank to each rank")
 	rounds := flag.Int("rounds", 20, "timed operations for each size")
+	links := flag.Int("links", 1, "number of planes that carry the data")
 	profile := flag.String("cpuprofile", "", "file for the CPU profile of rank 0")
 	flag.Parse()
+	if _, ok := operations[*name]; !ok && *name != "write" {
+		return fmt.Errorf("-op %s: want all-reduce, all-gather, all-to-all or write", *name)
+	}
 	me, err := rank.Attach(ctx)
 	if err != nil {
 		return err
@@ -49,7 +56,7 @@ func run(ctx context.Context, s *session.Session) error {
 	if s == nil {
 		s = me.Session
 	}
-	c, err := collective.New(ctx, s, collective.Options{Chips: me.Chips, Meet: me.Barrier})
+	c, err := collective.New(ctx, s, collective.Options{Chips: me.Chips, Links: *links, Meet: me.Barrier})
 	if err != nil {
 		return err
 	}
@@ -73,7 +80,12 @@ func run(ctx context.Context, s *session.Session) error {
 		todo = append(todo, size)
 	}
 	for i := 0; i < len(todo); {
-		took, err := measure(ctx, c, todo[i], *rounds)
+		var took time.Duration
+		if *name == "write" {
+			took, err = writes(ctx, s, c, todo[i], *rounds)
+		} else {
+			took, err = measure(ctx, c, *name, todo[i], *rounds)
+		}
 		if err == nil && i == len(todo)-1 {
 			err = c.Barrier(ctx) // no rank ends while another rank may need it
 		}
@@ -116,11 +128,31 @@ func shrink(ctx context.Context, c *collective.Comm, step int) (*collective.Comm
 	}
 }
 
-// measure returns the mean time of an all-reduce of a size. All sums must be right.
-func measure(ctx context.Context, c *collective.Comm, size, rounds int) (time.Duration, error) {
-	in, out := make([]byte, size), make([]byte, size)
-	want := float32(c.Size() * (c.Size() + 1) / 2)
-	for i := 0; i < size; i += 4 {
+// operation is a measured operation.
+type operation struct {
+	perform func(ctx context.Context, c *collective.Comm, in, out []byte) error
+	in, out int // lengths of input and output of a rank of r ranks: in + inEach·r and out + outEach·r times the size
+	inEach  int
+	outEach int
+	want    func(from, rank, ranks int) float32 // value of all elements of the output part that belongs to rank "from"
+}
+
+// The input of a rank holds the rank's number plus 1 in all elements.
+var operations = map[string]operation{
+	"all-reduce": {perform: func(ctx context.Context, c *collective.Comm, in, out []byte) error {
+		return c.AllReduce(ctx, collective.Sum, collective.Float32, in, out)
+	}, in: 1, out: 1, want: func(_, _, ranks int) float32 { return float32(ranks * (ranks + 1) / 2) }},
+	"all-gather": {perform: func(ctx context.Context, c *collective.Comm, in, out []byte) error { return c.AllGather(ctx, in, out) },
+		in: 1, outEach: 1, want: func(from, _, _ int) float32 { return float32(from + 1) }},
+	"all-to-all": {perform: func(ctx context.Context, c *collective.Comm, in, out []byte) error { return c.AllToAll(ctx, in, out) },
+		inEach: 1, outEach: 1, want: func(from, _, _ int) float32 { return float32(from + 1) }},
+}
+
+// measure returns the mean time of an operation of a size. All results must be right.
+func measure(ctx context.Context, c *collective.Comm, name string, size, rounds int) (time.Duration, error) {
+	o := operations[name]
+	in, out := make([]byte, size*(o.in+o.inEach*c.Size())), make([]byte, size*(o.out+o.outEach*c.Size()))
+	for i := 0; i < len(in); i += 4 {
 		binary.LittleEndian.PutUint32(in[i:], math.Float32bits(float32(c.Rank()+1)))
 	}
 	var begin time.Time
@@ -132,15 +164,28 @@ func measure(ctx context.Context, c *collective.Comm, size, rounds int) (time.Du
 			}
 			begin = time.Now()
 		}
-		if err := c.AllReduce(ctx, collective.Sum, collective.Float32, in, out); err != nil {
+		if err := o.perform(ctx, c, in, out); err != nil {
 			return 0, err
 		}
 	}
 	took := time.Since(begin) / time.Duration(rounds)
-	for i := 0; i < size; i += 4 {
+	for i := 0; i < len(out); i += 4 {
+		want := o.want(i/size, c.Rank(), c.Size())
 		if got := math.Float32frombits(binary.LittleEndian.Uint32(out[i:])); got != want {
-			return 0, fmt.Errorf("rank %d: sum %d is %v, want %v", c.Rank(), i/4, got, want)
+			return 0, fmt.Errorf("rank %d: element %d is %v, want %v", c.Rank(), i/4, got, want)
 		}
 	}
 	return took, nil
+}
+
+// writes returns the mean time of a write of a size from rank 0 to rank 1, until rank 1's chip has
+// performed the write. The other ranks wait.
+func writes(ctx context.Context, s *session.Session, c *collective.Comm, size, rounds int) (took time.Duration, err error) {
+	begin := time.Now()
+	for range rounds {
+		if c.Rank() == 0 && err == nil {
+			err = s.Write(ctx, c.Chips()[1], wire.NewNocAddr(1, 1, 0x20000), make([]byte, size))
+		}
+	}
+	return time.Since(begin) / time.Duration(rounds), errors.Join(err, c.Barrier(ctx))
 }

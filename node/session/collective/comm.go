@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"ttfabric/node/collective"
 	"ttfabric/node/noc"
@@ -36,7 +37,8 @@ const (
 	headerSize     = 16        // length of the header of each packet, in bytes
 	packetData     = wire.MaxPayload - headerSize
 	slotPackets    = SlotSize / wire.MaxPayload
-	maxLanes       = 2 * collective.MaxPlanes
+	lanesOfPlane   = 2
+	maxLanes       = lanesOfPlane * collective.MaxPlanes
 	fifoSize       = Slots * SlotSize
 	areaSize       = collective.MaxRanks * maxLanes * fifoSize // FIFOs of one generation, in bytes
 	controlSize    = 0x1000                                    // control words of one generation, in bytes
@@ -73,6 +75,9 @@ type Comm struct {
 	op      uint32         // number of operations so far; guarded by turn
 	plans   map[collective.Call]*plan
 	scratch []byte // guarded by turn
+	batch   batch  // for operations of one goroutine; guarded by turn
+
+	tending atomic.Bool // a goroutine looks after posted messages
 
 	mu     sync.Mutex
 	err    error // the first failure
@@ -241,6 +246,7 @@ func newComm(s *session.Session, chips []wire.FabricNodeID, links, area int, gen
 		return nil, fmt.Errorf("topology %s has no Tensix tile that works on all chips, or no DRAM: a communicator needs both", t)
 	}
 	c.ctl = wire.NewNocAddr(xs[len(xs)-1], ys[len(ys)-1], ControlOffset+uint64(c.part())*controlSize)
+	c.batch.c = c
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c, nil
 }
@@ -287,6 +293,7 @@ func (c *Comm) Close() {
 	c.mu.Unlock()
 	c.stop()
 	c.calls.Wait()
+	c.settlePosted()
 	if f := c.orphan(); f != nil {
 		f.leave(c)
 	}

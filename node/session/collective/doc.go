@@ -19,18 +19,25 @@
 // further communicators, which have further memory.
 //
 // A FIFO belongs to one sending rank, one receiving rank and one lane. A FIFO has [Slots] slots of
-// [SlotSize] bytes. A message is a header of 16 bytes and up to SlotSize-16 bytes of data:
+// [SlotSize] bytes. A message takes one slot, and consists of packets of 4096 bytes. The last packet
+// may be shorter. A packet is a header of 16 bytes and up to 4080 bytes of data:
 //
 //	u32 number of the message in its FIFO, from 1
 //	u32 tag: a hash of the generation, the chips, the number of the call and the arguments of the call
-//	u32 number of the move in the schedule
-//	u32 length of the data in bytes
+//	u16 number of the move in the schedule, modulo 65536
+//	u16 length of the data of the message in bytes
+//	u32 number of the last message that the sender has taken from the FIFO of the same lane in the other direction; 0: not stated
 //
-// The sender first writes the data behind the first 4080 bytes. When these writes have been performed,
-// the sender writes the header and the first data in one packet. The receiver waits for the number of
-// the message. The receiver writes the number of the last message that it has taken into a word at
-// the sender. Each of these writes can be repeated without harm, so a lost packet or an unknown
-// outcome does not end an operation.
+// The sender writes all packets of a message at once. The receiver waits for the number of the
+// message in the last packet, and then checks the headers of all packets. So the order in which the
+// packets come does not matter. Each of these writes can be repeated without harm. So a lost packet or
+// an unknown outcome does not end an operation. The receiver writes the number of the last message that
+// it has taken into a word at the sender, unless a message to the sender carries this number.
+//
+// If all data of a call to and from a rank are at most 64 KiB, the rank posts the messages of one
+// packet on plane 0 (see [session.Posted]). No chip answers a posted message. If the receiver has not
+// acknowledged a posted message after 200 ms, the sender writes the message again, with an answer. A lost
+// posted message counts in the result of [session.Session.Flush].
 //
 // # Rows and columns
 //
@@ -51,8 +58,9 @@
 // [Comm.Shrink] makes a communicator of the ranks that are left, as ULFM's MPI_Comm_shrink does.
 //
 // Each communicator that Shrink makes has the next generation. Even and odd generations have
-// separate memory, and Shrink returns only after all ranks that are left have ended their writes. So
-// no write of a failed operation reaches a later operation.
+// separate memory, and Shrink returns only after all ranks that are left have ended their writes. Posted
+// messages come before the later writes of Shrink, which have answers. So no write of a failed operation
+// reaches a later operation.
 //
 // A communicator watches chips, and does not watch processes. If a program ends without its chip, the
 // other ranks wait until their contexts end. 'ttfabric run' ends all ranks in this case.

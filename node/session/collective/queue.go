@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ttfabric/node/collective"
@@ -18,24 +20,33 @@ import (
 type outlet struct {
 	collective.Pair
 	sent  uint32        // number of the latest message
-	acked uint32        // latest acknowledgement that this rank has seen
-	slots [Slots][]byte // packets of the slot's latest message; a write that is repeated needs them
+	acked atomic.Uint32 // latest acknowledgement that this rank has seen
+	batch batch         // for the goroutine that sends to this FIFO alone
 
-	mu   sync.Mutex
-	open [Slots]int    // number of packets of the slot's latest message whose writes have not ended; guarded by mu
-	free chan struct{} // gets a value when all writes of a slot have ended
+	mu    sync.Mutex
+	slots [Slots]slot   // guarded by mu while open is above 0 or posted is set
+	free  chan struct{} // gets a value when all writes of a slot have ended
+}
+
+// slot is a slot of a FIFO at its sender.
+type slot struct {
+	packets []byte    // packets of the latest message; a write that is repeated needs them
+	number  uint32    // number of the latest message
+	open    int       // number of packets whose writes have not ended
+	posted  time.Time // when the message was posted, until the message is known to have come; zero: the message was not posted
 }
 
 // inlet is the receiving side of a FIFO.
 type inlet struct {
 	collective.Pair
-	taken uint32 // number of the latest message that has been taken
-	told  uint32 // latest acknowledgement that has been sent
+	taken atomic.Uint32 // number of the latest message that has been taken
+	told  uint32        // latest acknowledgement that has been sent
 	buf   []byte
 	await awaited
+	batch batch // for the goroutine that receives from this FIFO alone
 
 	mu     sync.Mutex
-	latest uint32 // latest acknowledgement; guarded by mu
+	latest uint32 // latest acknowledgement in a write of its own; guarded by mu
 	again  bool   // a goroutine writes the latest acknowledgement again; guarded by mu
 }
 
@@ -52,7 +63,7 @@ func (c *Comm) outlet(p collective.Pair) *outlet {
 	defer c.mu.Unlock()
 	x := c.out[p]
 	if x == nil {
-		x = &outlet{Pair: p, free: make(chan struct{}, 1)}
+		x = &outlet{Pair: p, batch: batch{c: c}, free: make(chan struct{}, 1)}
 		c.out[p] = x
 	}
 	return x
@@ -64,7 +75,7 @@ func (c *Comm) inlet(p collective.Pair) *inlet {
 	defer c.mu.Unlock()
 	x := c.in[p]
 	if x == nil {
-		x = &inlet{Pair: p}
+		x = &inlet{Pair: p, batch: batch{c: c}}
 		c.in[p] = x
 	}
 	return x
@@ -73,17 +84,23 @@ func (c *Comm) inlet(p collective.Pair) *inlet {
 // packets returns the number of packets of a message with so many bytes of data.
 func packets(size int) int { return max(1, (size+packetData-1)/packetData) }
 
-// header returns the header of a message.
+// header returns the header of a message, without an acknowledgement.
 func header(number, tag uint32, move, size int) (h [headerSize]byte) {
 	le := binary.LittleEndian
 	le.PutUint32(h[:], number)
 	le.PutUint32(h[4:], tag)
-	le.PutUint32(h[8:], uint32(move))
-	le.PutUint32(h[12:], uint32(size))
+	le.PutUint16(h[8:], uint16(move))
+	le.PutUint16(h[10:], uint16(size))
 	return h
 }
 
-// batch is a list of writes that leave together. A batch is used once.
+// ackAt is the offset of the acknowledgement in a header.
+const ackAt = 12
+
+// same reports whether a packet has the header h. The acknowledgements may differ.
+func same(packet []byte, h *[headerSize]byte) bool { return [ackAt]byte(packet) == [ackAt]byte(h[:]) }
+
+// batch is a list of writes that leave together.
 type batch struct {
 	c  *Comm
 	rs []flow.Request
@@ -92,30 +109,33 @@ type batch struct {
 
 // piece is a packet of a message, or an acknowledgement.
 type piece struct {
-	out  *outlet
-	slot int
-	in   *inlet // not nil: an acknowledgement
+	out       *outlet
+	slot, num int    // slot, and number of the packet in the message
+	in        *inlet // not nil: an acknowledgement
 }
 
 // add adds a message to a batch. add waits for a free slot. If no slot is free and the batch has other
-// writes, add sends them first.
-func (b *batch) add(x *outlet, tag uint32, move int, data []byte) error {
+// writes, add sends them first. If "posted" is set, a message of one packet is posted: no chip answers,
+// and the communicator sends the message again if no acknowledgement comes.
+func (b *batch) add(x *outlet, tag uint32, move int, data []byte, posted bool) error {
 	c := b.c
 	if x.sent >= lastMessage {
 		return fmt.Errorf("rank %d has sent %d messages to rank %d, as many as a communicator can; open a new communicator", c.rank, x.sent, x.To)
 	}
-	n := x.sent + 1
-	slot := int(n % Slots)
-	if n > x.acked+Slots {
+	n, k := x.sent+1, packets(len(data))
+	posted = posted && k == 1 && x.Lane < lanesOfPlane
+	i := int(n % Slots)
+	if n > x.acked.Load()+Slots {
 		if err := b.post(); err != nil {
 			return err
 		}
-		var err error
-		if x.acked, err = c.s.WaitCounter(c.ctx, c.ackWord(x.To, x.Lane), n-Slots); err != nil {
+		acked, err := c.s.WaitCounter(c.ctx, c.ackWord(x.To, x.Lane), n-Slots)
+		if err != nil {
 			return c.own(err)
 		}
+		x.ack(acked)
 	}
-	for !x.claim(slot, packets(len(data))) { // the message has been taken, but a repeated write of its packets is under way
+	for !x.claim(i, n, k, posted) { // the message has been taken, but a repeated write of its packets is under way
 		if err := b.post(); err != nil {
 			return err
 		}
@@ -127,32 +147,66 @@ func (b *batch) add(x *outlet, tag uint32, move int, data []byte) error {
 	}
 	x.sent = n
 	h := header(n, tag, move, len(data))
-	at, buf := c.inFIFO(c.rank, x.Lane).Add(slot*SlotSize), x.slots[slot][:0]
-	if need := packets(len(data))*headerSize + len(data); cap(buf) < need {
+	at, buf := c.inFIFO(c.rank, x.Lane).Add(i*SlotSize), x.slots[i].packets[:0]
+	if posted {
+		in := c.inlet(collective.Pair{From: x.To, To: c.rank, Lane: x.Lane})
+		in.told = in.taken.Load()
+		binary.LittleEndian.PutUint32(h[ackAt:], in.told)
+	}
+	if need := k*headerSize + len(data); cap(buf) < need {
 		buf = make([]byte, 0, need)
 	}
-	for off := 0; ; {
-		k, begin := min(len(data)-off, packetData), len(buf)
-		buf = append(append(buf, h[:]...), data[off:off+k]...)
-		b.rs = append(b.rs, flow.Request{Dst: c.chips[x.To], Plane: wire.Plane(x.Lane / 2), Payload: buf[begin:],
-			Command: wire.Command{Type: wire.NocUnicastWrite, Addr: at.Add(off / packetData * wire.MaxPayload)}})
-		b.of = append(b.of, piece{out: x, slot: slot})
-		if off += k; off >= len(data) {
-			break
-		}
+	b.of = slices.Grow(b.of, k)
+	for num := range k {
+		off := num * packetData
+		buf = append(append(buf, h[:]...), data[off:min(off+packetData, len(data))]...)
+		r := b.request(piece{out: x, slot: i, num: num}, x.To, x.Lane)
+		r.Payload, r.Posted = buf[num*wire.MaxPayload:], posted
+		r.Command = wire.Command{Type: wire.NocUnicastWrite, Addr: at.Add(num * wire.MaxPayload)}
 	}
-	x.slots[slot] = buf
+	x.slots[i].packets = buf
+	if posted {
+		c.tend()
+	}
 	return nil
 }
 
-// claim takes a slot for so many packets. If writes of the slot have not ended, claim returns false.
-func (x *outlet) claim(slot, packets int) bool {
+// request adds a request to a batch. The batch reuses the memory of earlier requests.
+func (b *batch) request(p piece, to, lane int) *flow.Request {
+	if n := len(b.rs); n < cap(b.rs) {
+		b.rs = b.rs[:n+1]
+	} else {
+		b.rs = append(b.rs, flow.Request{})
+	}
+	b.of = append(b.of, p)
+	r := &b.rs[len(b.rs)-1]
+	r.Dst, r.Plane = b.c.chips[to], wire.Plane(lane/lanesOfPlane)
+	return r
+}
+
+// ack notes an acknowledgement.
+func (x *outlet) ack(n uint32) {
+	for {
+		was := x.acked.Load()
+		if n <= was || x.acked.CompareAndSwap(was, n) {
+			return
+		}
+	}
+}
+
+// claim takes a slot for message n with so many packets. If writes of the slot have not ended, claim
+// returns false.
+func (x *outlet) claim(i int, n uint32, packets int, posted bool) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.open[slot] > 0 {
+	s := &x.slots[i]
+	if s.open > 0 {
 		return false
 	}
-	x.open[slot] = packets
+	s.open, s.number, s.posted = packets, n, time.Time{}
+	if posted {
+		s.posted = time.Now()
+	}
 	return true
 }
 
@@ -166,20 +220,19 @@ func (b *batch) post() error {
 	if !c.hold(n) {
 		return c.failure()
 	}
-	rs, of := b.rs, b.of
-	b.rs, b.of = b.rs[n:], b.of[n:]
-	started, err := c.s.SubmitEach(c.ctx, rs, func(i int, err error) {
+	of := b.of
+	started, err := c.s.SubmitEach(c.ctx, b.rs, func(i int, err error) {
 		if err == nil {
 			of[i].end()
 			c.calls.Done()
 			return
 		}
-		r := rs[i]
 		go func() {
 			defer c.calls.Done()
-			of[i].repeat(c, r, err)
+			of[i].repeat(c, err)
 		}()
 	})
+	b.rs, b.of = b.rs[:0], nil
 	for range n - started {
 		c.calls.Done()
 	}
@@ -207,8 +260,8 @@ func (p *piece) end() {
 	}
 	x := p.out
 	x.mu.Lock()
-	x.open[p.slot]--
-	free := x.open[p.slot] == 0
+	x.slots[p.slot].open--
+	free := x.slots[p.slot].open == 0
 	x.mu.Unlock()
 	if free {
 		select {
@@ -219,10 +272,13 @@ func (p *piece) end() {
 }
 
 // repeat performs a write again that ended with an error.
-func (p *piece) repeat(c *Comm, r flow.Request, err error) {
-	if p.in == nil {
-		if c.deliver(p.out.To, err, func(ctx context.Context) error {
-			return c.s.Write(ctx, r.Dst, r.Command.Addr, r.Payload, session.OnPlane(r.Plane))
+func (p *piece) repeat(c *Comm, err error) {
+	if x := p.out; p.in == nil {
+		packet := x.slots[p.slot].packets[p.num*wire.MaxPayload:]
+		packet = packet[:min(len(packet), wire.MaxPayload)]
+		at := c.inFIFO(c.rank, x.Lane).Add(p.slot*SlotSize + p.num*wire.MaxPayload)
+		if c.deliver(x.To, err, func(ctx context.Context) error {
+			return c.s.Write(ctx, c.chips[x.To], at, packet, session.OnPlane(wire.Plane(x.Lane/2)))
 		}) {
 			p.end()
 		}
@@ -239,7 +295,7 @@ func (p *piece) repeat(c *Comm, r flow.Request, err error) {
 		x.again = n != done
 		x.mu.Unlock()
 		if n == done || !c.deliver(x.From, err, func(ctx context.Context) error {
-			return c.s.InlineWrite(ctx, r.Dst, r.Command.Addr, n, session.OnPlane(r.Plane))
+			return c.s.InlineWrite(ctx, c.chips[x.From], c.ackWord(c.rank, x.Lane), n, session.OnPlane(wire.Plane(x.Lane/2)))
 		}) {
 			return
 		}
@@ -306,45 +362,55 @@ var errRestarted = errors.New("the chip has restarted")
 // piece. The argument "from" is the number of bytes before the piece. The pieces are valid during the
 // call. Messages of another call, or of another length, are an error.
 func (c *Comm) receive(x *inlet, tag uint32, move, size int, call string, take func(from int, data []byte)) error {
-	n, k := x.taken+1, packets(size)
+	n, k := x.taken.Load()+1, packets(size)
 	at := c.inFIFO(x.From, x.Lane).Add(int(n%Slots) * SlotSize)
 	h := header(n, tag, move, size)
-	if len(x.buf) < (k-1)*wire.MaxPayload+headerSize+size-(k-1)*packetData {
-		x.buf = make([]byte, (k-1)*wire.MaxPayload+headerSize+size-(k-1)*packetData)
-	}
-	b := x.buf[:(k-1)*wire.MaxPayload+headerSize+size-(k-1)*packetData]
+	length := k*headerSize + size // all packets but the last one are full
 	x.await.set(h, k > 1)
 	defer x.await.set(h, false)
-	if _, err := c.s.WaitCounter(c.ctx, at.Add((k-1)*wire.MaxPayload), n); err != nil { // the last packet mostly comes last
-		return c.own(err)
-	}
-	if err := c.s.Read(c.ctx, c.s.Self(), at, b); err != nil {
-		return c.own(err)
-	}
-	for i := 0; i < k; {
-		switch p := b[i*wire.MaxPayload:]; {
-		case [headerSize]byte(p) == h:
-			i++
-		case binary.LittleEndian.Uint32(p) == n:
+	for num, last := 0, k-1; num < k; last = num { // the last packet mostly comes last; if an earlier packet was lost, it comes again
+		if _, err := c.s.WaitCounter(c.ctx, at.Add(last*wire.MaxPayload), n); err != nil {
+			return c.own(err)
+		}
+		other := false
+		err := c.look(x, at.Add(num*wire.MaxPayload), length-num*wire.MaxPayload, func(piece []byte) bool {
+			for ; len(piece) > 0; num++ {
+				p := piece[:min(len(piece), wire.MaxPayload)]
+				if !same(p, &h) {
+					other = binary.LittleEndian.Uint32(p) == n
+					return false
+				}
+				if num == 0 {
+					c.outlet(collective.Pair{From: c.rank, To: x.From, Lane: x.Lane}).ack(binary.LittleEndian.Uint32(p[ackAt:]))
+				}
+				take(num*packetData, p[headerSize:])
+				piece = piece[len(p):]
+			}
+			return true
+		})
+		switch {
+		case err != nil:
+			return c.own(err)
+		case other:
 			return &MismatchError{c.rank, x.From, call}
-		default: // an earlier packet was lost, and comes again
-			word := at.Add(i * wire.MaxPayload)
-			if _, err := c.s.WaitCounter(c.ctx, word, n); err != nil {
-				return c.own(err)
-			}
-			if err := c.s.Read(c.ctx, c.s.Self(), word, p[:min(len(p), wire.MaxPayload)]); err != nil {
-				return c.own(err)
-			}
-			if got := binary.LittleEndian.Uint32(p); got != n {
-				return &MismatchError{c.rank, x.From, call}
-			}
 		}
 	}
-	for i := range k {
-		p := b[i*wire.MaxPayload:]
-		take(i*packetData, p[headerSize:min(len(p), wire.MaxPayload)])
-	}
 	return nil
+}
+
+// look hands n bytes of this chip's memory to f, in pieces of whole packets.
+func (c *Comm) look(x *inlet, at wire.NocAddr, n int, f func(piece []byte) bool) error {
+	if c.s.View(at, n, f) {
+		return nil
+	}
+	if len(x.buf) < n {
+		x.buf = make([]byte, n)
+	}
+	err := c.s.Read(c.ctx, c.s.Self(), at, x.buf[:n])
+	if err == nil {
+		f(x.buf[:n])
+	}
+	return err
 }
 
 // set notes the message that the inlet waits for.
@@ -366,21 +432,21 @@ func (c *Comm) mismatched(x *inlet) bool {
 	var b [headerSize]byte
 	le, n := binary.LittleEndian, binary.LittleEndian.Uint32(h[:])
 	err := c.s.Read(c.ctx, c.s.Self(), c.inFIFO(x.From, x.Lane).Add(int(n%Slots)*SlotSize), b[:])
-	return err == nil && le.Uint32(b[:]) == n && b != h
+	return err == nil && le.Uint32(b[:]) == n && !same(b[:], &h)
 }
 
-// take notes that the latest message of a FIFO has been taken. After every second message, take adds an
-// acknowledgement to a batch.
+// take notes that the latest message of a FIFO has been taken. If no message to the sender has carried an
+// acknowledgement since Slots/2 messages, take adds an acknowledgement to a batch.
 func (c *Comm) take(x *inlet, b *batch) {
-	x.taken++
-	if x.taken-x.told < Slots/2 {
+	n := x.taken.Add(1)
+	if n-x.told < Slots/2 {
 		return
 	}
-	x.told = x.taken
+	x.told = n
 	x.mu.Lock()
-	x.latest = x.taken
+	x.latest = n
 	x.mu.Unlock()
-	b.rs = append(b.rs, flow.Request{Dst: c.chips[x.From], Plane: wire.Plane(x.Lane / 2),
-		Command: wire.Command{Type: wire.NocInlineWrite, Addr: c.ackWord(c.rank, x.Lane), Value: x.taken}})
-	b.of = append(b.of, piece{in: x})
+	r := b.request(piece{in: x}, x.From, x.Lane)
+	r.Payload, r.Posted = nil, false
+	r.Command = wire.Command{Type: wire.NocInlineWrite, Addr: c.ackWord(c.rank, x.Lane), Value: n}
 }

@@ -173,16 +173,22 @@ func (r *run) all(ctx context.Context) error {
 	c := r.c
 	leave := context.AfterFunc(ctx, func() { c.fail(c.left(ctx.Err()), true) })
 	defer leave()
-	watched, enough := context.WithCancel(c.ctx)
-	defer enough()
-	dead := func(e *DeadError) { c.fail(e, true) }
-	look := time.AfterFunc(LookEvery, func() { c.spawn(func() { c.watchPeers(watched, r.peers, dead) }) })
-	defer look.Stop()
-	check := time.AfterFunc(CheckAfter, func() {
-		c.spawn(func() { c.watch(watched, dead) })
-		c.spawn(func() { r.compare(watched) })
-	})
-	defer check.Stop()
+	ended := make(chan struct{})
+	defer close(ended)
+	defer time.AfterFunc(LookEvery, func() {
+		watched, enough := context.WithCancel(c.ctx)
+		defer enough()
+		dead := func(e *DeadError) { c.fail(e, true) }
+		c.spawn(func() { c.watchPeers(watched, r.peers, dead) })
+		defer time.AfterFunc(CheckAfter-LookEvery, func() {
+			c.spawn(func() { c.watch(watched, dead) })
+			c.spawn(func() { r.compare(watched) })
+		}).Stop()
+		select {
+		case <-ended:
+		case <-c.ctx.Done():
+		}
+	}).Stop()
 	if r.inTurn != nil {
 		if err := r.turns(); err != nil {
 			c.fail(err, true)
@@ -235,7 +241,8 @@ func (r *run) all(ctx context.Context) error {
 // turns performs all moves of the rank, one after another.
 func (r *run) turns() error {
 	c := r.c
-	b := &batch{c: c}
+	b := &c.batch
+	b.rs, b.of = b.rs[:0], nil
 	for turn, i := range r.inTurn {
 		r.mu.Lock()
 		r.turn = turn
@@ -244,7 +251,7 @@ func (r *run) turns() error {
 		for from := 0; ; {
 			to := min(m.Len, from+r.most())
 			if m.From == c.rank {
-				if err := b.add(c.outlet(collective.Pair{From: m.From, To: m.To, Lane: m.Lane}), r.tag, i, r.s.Source(m, r.b, from, to)); err != nil {
+				if err := b.add(c.outlet(collective.Pair{From: m.From, To: m.To, Lane: m.Lane}), r.tag, i, r.s.Source(m, r.b, from, to), true); err != nil {
 					return err
 				}
 			} else {
@@ -337,7 +344,8 @@ func (r *run) until(i, to int) error {
 // sendAll sends the messages of one FIFO. sendAll returns when the chip has copied the data.
 func (r *run) sendAll(q *queue) error {
 	x := r.c.outlet(q.Pair)
-	b := &batch{c: r.c}
+	b := &x.batch
+	b.rs, b.of = b.rs[:0], nil
 	for _, i := range q.moves {
 		m := &r.s.Moves[i]
 		for from := 0; ; {
@@ -351,7 +359,7 @@ func (r *run) sendAll(q *queue) error {
 					return err
 				}
 			}
-			if err := b.add(x, r.tag, i, r.s.Source(m, r.b, from, to)); err != nil {
+			if err := b.add(x, r.tag, i, r.s.Source(m, r.b, from, to), false); err != nil {
 				return err
 			}
 			if err := b.post(); err != nil {
@@ -368,7 +376,8 @@ func (r *run) sendAll(q *queue) error {
 // receiveAll receives the messages of one FIFO.
 func (r *run) receiveAll(q *queue) error {
 	x := r.c.inlet(q.Pair)
-	b := &batch{c: r.c}
+	b := &x.batch
+	b.rs, b.of = b.rs[:0], nil
 	for _, i := range q.moves {
 		m := &r.s.Moves[i]
 		for from := 0; ; {

@@ -113,8 +113,8 @@ func (c *Comm) listen() {
 
 var errWord = errors.New("the memory of the communicator holds a word that no rank writes; does another program use this memory?")
 
-// look looks at the chip of a rank. If the chip is dead, look returns the error.
-func (c *Comm) look(ctx context.Context, r int) *DeadError {
+// lookAt looks at the chip of a rank. If the chip is dead, lookAt returns the error.
+func (c *Comm) lookAt(ctx context.Context, r int) *DeadError {
 	life, err := c.lifeOf(ctx, r)
 	switch {
 	case ctx.Err() != nil:
@@ -136,7 +136,7 @@ func (c *Comm) watch(ctx context.Context, dead func(*DeadError)) {
 		}
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				if e := c.look(ctx, r); e != nil {
+				if e := c.lookAt(ctx, r); e != nil {
 					dead(e)
 					return
 				}
@@ -159,7 +159,7 @@ func (c *Comm) watchPeers(ctx context.Context, peers func() []int, dead func(*De
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, LookEvery)
 				defer cancel()
-				if e := c.look(ctx, ps[turn%len(ps)]); e != nil {
+				if e := c.lookAt(ctx, ps[turn%len(ps)]); e != nil {
 					dead(e)
 				}
 			})
