@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"ttfabric/node/chip"
 	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/node/scenario"
@@ -22,6 +23,12 @@ type Driven struct {
 	s    *Sim
 	outs []*outside
 	step func(chip int) // see OnStep
+}
+
+// hooks are functions that the user of a run sets. Each may be nil.
+type hooks struct {
+	onEvent func(*machine, chip.Event) // gets each event of a chip
+	onStep  func(*machine)             // is called after each step of a chip
 }
 
 // outside is the client inside a chip. It hands the requests of the program outside to the chip.
@@ -121,6 +128,17 @@ func (d *Driven) Kill(chip int) {
 	d.s.stop(d.s.machines[chip], false)
 	d.outs[chip].queue = nil
 	clear(d.outs[chip].open)
+}
+
+// Dark sets what the host of a dead chip does with datagrams: in the dark, the host answers nothing, as if the
+// host were off. Otherwise the host refuses them.
+func (d *Driven) Dark(on bool) { d.s.around.dark = on }
+
+// Silence returns the longest time after which a chip notices that a neighbour is silent, and the grace period
+// after which the chip gives up requests to a silent chip.
+func (d *Driven) Silence() (silence, grace time.Duration) {
+	p := &d.s.around.profile
+	return p.DeadIdle, chip.GraceDeadTimes * p.DeadTraffic
 }
 
 // Cables returns the number of cables.

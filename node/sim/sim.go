@@ -143,15 +143,14 @@ type Sim struct {
 	model    *model
 	hosts    *hosts // nil: none
 	routing
-	report   Report
-	hash     digest
-	failure  *Failure
-	plan     []mishap
-	healed   bool
-	onEvent  func(*machine, chip.Event) // function that gets each event of a chip; may be nil
-	onStep   func(*machine)             // function that is called after each step of a chip; may be nil
-	scripted bool                       // whether a scenario makes the load; false: the simulator draws the load
-	ttl      uint16                     // TTL of new packets; see chip.Config
+	report  Report
+	hash    digest
+	failure *Failure
+	plan    []mishap
+	healed  bool
+	hooks
+	scripted bool   // whether a scenario makes the load; false: the simulator draws the load
+	ttl      uint16 // TTL of new packets; see chip.Config
 }
 
 // routing holds the routes of a run, and the proofs that the chips share.

@@ -15,6 +15,7 @@ import (
 
 	"ttfabric/node/flow"
 	"ttfabric/node/session"
+	"ttfabric/node/session/collective"
 	"ttfabric/node/sim"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -43,6 +44,8 @@ type bubble struct {
 	moved   bool            // a program has got news
 	hash    uint64          // hash of all results and their times
 	failure error
+	dark    bool               // hosts of dead chips answer nothing
+	comms   []*collective.Comm // the end of the bubble closes them
 }
 
 // asked is the requests of one call of Submit.
@@ -84,6 +87,13 @@ func run(t *testing.T, machine string, seed uint64, f func(t *testing.T, b *bubb
 		driver.Go(b.drive)
 		defer driver.Wait()
 		defer close(b.ended)
+		defer func() {
+			for _, c := range b.comms {
+				if c != nil {
+					c.Close()
+				}
+			}
+		}()
 		f(t, b)
 		if b.failure != nil {
 			t.Error(b.failure)

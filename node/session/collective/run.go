@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"sync"
 	"time"
 
@@ -75,7 +76,8 @@ type run struct {
 	more  *sync.Cond
 	taken []int // number of elements of each move to this rank that have been taken; guarded by mu
 	ended []bool
-	over  bool // the communicator has failed
+	sent  []bool // queues whose messages have all been sent
+	over  bool   // the communicator has failed
 }
 
 // Do performs one operation. The lengths of in and out are those of the methods [collective.Call.InCount]
@@ -100,7 +102,7 @@ func (c *Comm) Do(ctx context.Context, call collective.Call, in, out []byte) err
 		return c.failure()
 	}
 	c.op++
-	r := &run{plan: p, c: c, b: collective.Buffers{In: in, Work: out}, tag: p.hash + c.op, taken: make([]int, len(p.s.Moves)), ended: make([]bool, len(p.s.Moves))}
+	r := &run{plan: p, c: c, b: collective.Buffers{In: in, Work: out}, tag: p.hash + c.op, taken: make([]int, len(p.s.Moves)), ended: make([]bool, len(p.s.Moves)), sent: make([]bool, len(p.out))}
 	r.more = sync.NewCond(&r.mu)
 	size := e * p.s.Work[c.rank]
 	apart := size != len(out) || call.Kind == collective.SendReceive // a send-receive in place would send what it has just received
@@ -134,10 +136,11 @@ func (r *run) all(ctx context.Context) error {
 	defer wake()
 	watched, enough := context.WithCancel(c.ctx)
 	defer enough()
-	look := time.AfterFunc(CheckAfter, func() {
-		c.spawn(func() { c.watch(watched, func(e *DeadError) { c.fail(e, true) }) })
-	})
+	dead := func(e *DeadError) { c.fail(e, true) }
+	look := time.AfterFunc(LookEvery, func() { c.spawn(func() { c.watchPeers(watched, r.peers, dead) }) })
 	defer look.Stop()
+	all := time.AfterFunc(CheckAfter, func() { c.spawn(func() { c.watch(watched, dead) }) })
+	defer all.Stop()
 
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -151,7 +154,12 @@ func (r *run) all(ctx context.Context) error {
 		}
 	}
 	for i := range r.out {
-		wg.Go(func() { end(r.sendAll(&r.out[i])) })
+		wg.Go(func() {
+			end(r.sendAll(&r.out[i]))
+			r.mu.Lock()
+			r.sent[i] = true
+			r.mu.Unlock()
+		})
 	}
 	for i := range r.in {
 		if i+1 < len(r.in) {
@@ -165,6 +173,25 @@ func (r *run) all(ctx context.Context) error {
 		return c.failure()
 	}
 	return nil
+}
+
+// peers returns the ranks that this rank waits for, each once: those that have not sent all their messages, and
+// those that have not made room for all messages of this rank.
+func (r *run) peers() (ps []int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.in {
+		if q := &r.in[i]; !r.ended[q.moves[len(q.moves)-1]] {
+			ps = append(ps, q.From)
+		}
+	}
+	for i := range r.out {
+		if !r.sent[i] {
+			ps = append(ps, r.out[i].To)
+		}
+	}
+	slices.Sort(ps)
+	return slices.Compact(ps)
 }
 
 // chunk returns the largest number of elements of one message.

@@ -3,6 +3,7 @@ package collective_test
 import (
 	"bytes"
 	"context"
+	"flag"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"ttfabric/node/session/collective"
 	"ttfabric/wire"
 )
+
+var full = flag.Bool("collective.full", false, "run all cases: 10,000 random calls, and a death at each of 64 instants; scripts/check does so")
 
 // together returns a barrier of n callers, which can be used again and again.
 func together(n int) func(context.Context) error {
@@ -69,6 +72,7 @@ func open(ctx context.Context, t testing.TB, b *bubble, links int) []*collective
 		cs[r], err = collective.New(ctx, session.New(&port{b, r}), collective.Options{Chips: chips, Links: links, Meet: meet})
 		return err
 	})
+	b.comms = append(b.comms, cs...)
 	return cs
 }
 
