@@ -6,7 +6,12 @@
 -- For Wireshark 4.0 and later, with Lua 5.2 to 5.4. 'ttfabric wireshark install'
 -- puts it in place; or: tshark -X lua_script:ttfabric.lua -r FILE
 
+-- The garbage of a frame is small beside what is remembered of it. So collecting often costs little
+-- time, and keeps long captures small in memory.
+collectgarbage("setpause", 130)
+
 local MAGIC, VERSION = 0x5454, 3 -- "TT"
+local MAGIC_BYTES = "TT"
 local ENVELOPE, HEADER, TRAILER = 8, 16, 4
 local HEAD = ENVELOPE + HEADER
 local OVERHEAD = HEAD + TRAILER
@@ -322,23 +327,48 @@ local function optional(name)
   return ok and field or function() end
 end
 local interface_id, interface_name = optional("frame.interface_id"), optional("frame.interface_name")
-local packet_direction, epoch_time = optional("frame.packet_flags_direction"), optional("frame.time_epoch")
+local packet_direction = optional("frame.packet_flags_direction")
 local comment = optional("frame.comment")
 local sll_interface = optional("sll.ifindex")
 
 local function text(node) return format("M%dD%d", node.mesh, node.chip) end
 
+-- A shadow stands for a tree that nobody looks at: no window shows it, and no filter, column or
+-- statistic names a field of it. A shadow takes items and forgets them. Only expert information goes
+-- into the real tree, below the item of a frame.
+local shadow = {}
+shadow.__index = shadow
+local function itself(t) return t end
+local function shaded(tree) return type(tree) == "table" end
+shadow.add, shadow.add_le, shadow.append_text, shadow.set_generated = itself, itself, itself, itself
+function shadow:add_proto_expert_info(x, more)
+  self.item = self.item or self.root:add(ttlink, self.tvb(self.o, self.len))
+  if more then self.item:add_proto_expert_info(x, more) else self.item:add_proto_expert_info(x) end
+  return self
+end
+
+local link_dissector, fabric_dissector
+
+-- looked_at reports whether somebody looks at the trees of this datagram.
+local function looked_at(root)
+  link_dissector = link_dissector or Dissector.get("ttlink")
+  fabric_dissector = fabric_dissector or Dissector.get("ttfabric")
+  return root.visible or root:referenced(link_dissector) or root:referenced(fabric_dissector)
+end
+
 ---------------------------------------------------------------- the frame
 
--- read_head reads envelope and header at offset o, of which all is there.
+-- read_head reads envelope and header at offset o, of which all is there. Reading all bytes at once
+-- takes a fifth of the time of reading each field through a range.
 local function read_head(tvb, o)
-  local kind, flags, dest = tvb(o + 8, 1):uint(), tvb(o + 9, 1):uint(), tvb(o + 12, 4):le_uint()
-  local stride = CONTROL_VCS[bits(kind, 4, 4)] and CONTROL_LEN or SLOT_STRIDE
-  return { o = o, version = bits(tvb(o + 2, 1):uint(), 4, 4), channel = tvb(o + 2, 1):uint() % 16,
-    padded = tvb(o + 3, 1):uint() * PAD_UNIT, session = tvb(o + 4, 4):le_uint(), kind = kind % 16, vc = bits(kind, 4, 4),
-    flags = flags, last = flags % 2 == 1, nack = bits(flags, 1, 1) == 1, solicit = bits(flags, 2, 1) == 1,
-    length = tvb(o + 10, 2):le_uint(), dest = dest, slot = floor(dest / stride), offset = dest % stride,
-    seq = tvb(o + 16, 4):le_uint(), ack = tvb(o + 20, 4):le_uint() }
+  local _, _, version, pad, s0, s1, s2, s3, kind, flags, l0, l1, d0, d1, d2, d3, q0, q1, q2, q3, a0, a1, a2, a3 = byte(tvb:raw(o, HEAD), 1, HEAD)
+  local vc, dest = floor(kind / 16), d0 + d1 * 256 + d2 * 65536 + d3 * 16777216
+  local stride = CONTROL_VCS[vc] and CONTROL_LEN or SLOT_STRIDE
+  return { o = o, version = floor(version / 16), channel = version % 16,
+    padded = pad * PAD_UNIT, session = s0 + s1 * 256 + s2 * 65536 + s3 * 16777216, kind = kind % 16, vc = vc,
+    flags = flags, last = flags % 2 == 1, nack = floor(flags / 2) % 2 == 1, solicit = floor(flags / 4) % 2 == 1,
+    length = l0 + l1 * 256, dest = dest, slot = floor(dest / stride), offset = dest % stride,
+    seq = q0 + q1 * 256 + q2 * 65536 + q3 * 16777216, ack = a0 + a1 * 256 + a2 * 65536 + a3 * 16777216 }
 end
 
 -- read_frame reads the frame at offset o of a datagram of n bytes: its fields as
@@ -346,7 +376,7 @@ end
 -- never reads beyond n. len is how many bytes are spoken for.
 local function read_frame(tvb, o, n)
   local left = n - o
-  local magic = left >= 2 and tvb(o, 2):uint() == MAGIC
+  local magic = left >= 2 and tvb:raw(o, 2) == MAGIC_BYTES
   local f
   if left >= HEAD and magic then f = read_head(tvb, o) end
   if left >= OVERHEAD and not magic then return { o = o, len = left, fault = "magic" } end
@@ -418,8 +448,10 @@ local streams    -- by place of capture and session (or cable)
 local stream_count
 local assemblies -- by place of capture, addresses, session and channel
 local assembly_count
+local places -- by number of the interface: where its frames were seen
 
 local function forget_all()
+  places = {}
   results, streams, stream_count, assemblies, assembly_count = {}, {}, 0, {}, 0
 end
 forget_all()
@@ -430,10 +462,15 @@ ttlink.init = forget_all
 -- chip ("M0D3/eth8", as 'ttfabric capture' names them) are one place, since frames of a
 -- link may go by another port's cable; the interface tells pieces apart, as wire/capture does.
 local function place_of_capture()
-  local id, name, sll = interface_id(), interface_name(), sll_interface()
+  local id = interface_id()
+  local number = id and id.value
+  local known = number and places[number]
+  if known then return known.chip, known.interface end
+  local name, sll = interface_name(), sll_interface()
   local interface = format("%s/%s/%s", tostring(id), tostring(name), tostring(sll))
-  local chip = name and tostring(name):match("^(.*M%d+D%d+)[/:]%a*%d+$")
-  return chip or interface, interface
+  local chip = name and tostring(name):match("^(.*M%d+D%d+)[/:]%a*%d+$") or interface
+  if number and not sll then places[number] = { chip = chip, interface = interface } end
+  return chip, interface
 end
 
 -- ports_of names both ends of a frame's cable: where one of them goes on with another session, the other restarted.
@@ -486,9 +523,8 @@ end
 
 ---------------------------------------------------------------- analysis
 
-local function seconds(from, to)
-  return (to - from):tonumber()
-end
+-- Times are whole nanoseconds since the first captured packet.
+local function seconds(from, to) return (to - from) / 1e9 end
 
 -- asked reports whether frames of d have reason to be sent again since the time and cause of mark:
 -- a NACK or a training since, the retransmission before it, or time enough for a timeout.
@@ -506,7 +542,7 @@ local function forget(d, upto)
 end
 
 -- advance makes f the newest frame of d; some before it may be missing.
-local function advance(d, f, r, mark)
+local function advance(d, f, r, now)
   local missing = d.next and distance(f.seq, d.next) or 0
   if missing < 0 or missing > REMEMBERED then -- nothing that a link does: begin anew
     d.sent, d.holes, d.vcs, d.forgotten, d.acked, missing = {}, {}, {}, nil, nil, 0
@@ -514,7 +550,7 @@ local function advance(d, f, r, mark)
   if missing > 0 then
     r.lost = missing
     local h = d.holes
-    h[#h + 1] = { from = d.next, to = f.seq, mark = mark }
+    h[#h + 1] = { from = d.next, to = f.seq, time = now, cause = d.cause }
     if #h > MAX_HOLES then table.remove(h, 1) end
   end
   if not d.next then d.from_start, d.forgotten = d.initial == f.seq, f.seq end
@@ -567,12 +603,11 @@ local function note_grant(d, vc, grant)
 end
 
 local function analyse_data(d, peer, f, r, number, now, outbound)
-  local mark = { time = now, cause = d.cause }
   local known = d.sent[f.seq]
   local behind = d.next and distance(f.seq, d.next) < 0 and distance(f.seq, d.next) >= -REMEMBERED
   if not behind then
-    advance(d, f, r, mark)
-    r.entry = { first = number, number = number, mark = mark, crc = f.crc, copies = 1 }
+    advance(d, f, r, now)
+    r.entry = { first = number, number = number, time = now, cause = d.cause, crc = f.crc, copies = 1 }
     d.sent[f.seq] = r.entry
     r.in_flight = d.acked and distance(d.next, d.acked) or nil
     if f.kind ~= DATA then return end
@@ -583,20 +618,20 @@ local function analyse_data(d, peer, f, r, number, now, outbound)
   end
   if known then
     r.entry, r.first, r.copy = known, known.first, known.number
-    r.retransmission = outbound or known.crc ~= f.crc or asked(d, f, known.mark, now)
+    r.retransmission = outbound or known.crc ~= f.crc or asked(d, f, known, now)
     r.duplicate = not r.retransmission
     known.copies = known.copies + 1
     if r.retransmission then known.again_in, r.replaced = known.again_in or number, true end
   else
     local h = hole_of(d, f.seq)
-    r.entry = { first = number, number = number, mark = mark, crc = f.crc, copies = 2 } -- no round trip is measured of it
+    r.entry = { first = number, number = number, time = now, cause = d.cause, crc = f.crc, copies = 2 } -- no round trip is measured of it
     d.sent[f.seq] = r.entry
-    r.retransmission = outbound or not h or asked(d, f, h.mark, now)
+    r.retransmission = outbound or not h or asked(d, f, h, now)
     r.out_of_order = not r.retransmission
   end
   if r.retransmission then
     d.again = add32(f.seq, 1)
-    r.entry.number, r.entry.mark = number, mark
+    r.entry.number, r.entry.time, r.entry.cause = number, now, d.cause
   end
 end
 
@@ -613,7 +648,7 @@ local function analyse_ack(peer, f, r, number, now)
     local newest = peer.sent[add32(f.ack, -1)]
     if newest and not newest.acked_in then
       r.acks = newest.number
-      if newest.copies == 1 then r.rtt = now - newest.mark.time end -- RFC 6298 §3: Karn's algorithm
+      if newest.copies == 1 then r.rtt = now - newest.time end -- RFC 6298 §3: Karn's algorithm
     end
     while distance(f.ack, from) > 0 do
       local entry = peer.sent[from]
@@ -725,36 +760,51 @@ local function members_text(tvb, o, n, base)
   return table.concat(parts, ",")
 end
 
+-- u8, u16 and u32 read little-endian numbers of a string of bytes, at an offset counted from 0.
+local function u8(b, at) return byte(b, at + 1) end
+local function u16(b, at)
+  local low, high = byte(b, at + 1, at + 2)
+  return low + high * 256
+end
+local function u32(b, at)
+  local b0, b1, b2, b3 = byte(b, at + 1, at + 4)
+  return b0 + b1 * 256 + b2 * 65536 + b3 * 16777216
+end
+
+local function known_node(node) return node.mesh < MAX_MESHES and node.chip < MAX_CHIPS end
+
 -- read_control does for control packets what read_packet does for all others.
-local function read_control(tvb, o, avail, partial)
-  local p = { o = o, control = true, type = tvb(o, 1):uint(), length = tvb(o + 4, 2):le_uint(), r = tvb(o + 7, 1):uint(),
-    src = { mesh = tvb(o + 8, 2):le_uint(), chip = tvb(o + 10, 2):le_uint() }, group = tvb(o + 38, 2):le_uint(),
-    head = CONTROL_HEAD, tail = o + 40, trunk = 0, data_len = tvb(o + 30, 1):uint() }
-  p.dst = { mesh = tvb(p.tail + 2, 2):le_uint(), chip = tvb(p.tail, 2):le_uint() }
-  local flags = tvb(o + 36, 2):le_uint()
-  if p.length ~= CONTROL_LEN or avail > CONTROL_LEN or not partial and avail < CONTROL_LEN or tvb(o + 6, 1):uint() ~= CONTROL_HEAD
-    or p.r > 67 or tvb(o + 29, 1):uint() > p.r or p.data_len > CONTROL_LEN - CONTROL_HEAD or tvb(o + 31, 1):uint() ~= 0
-    or not CONTROL_VCS[tvb(o + 1, 1):uint() % 16] or flags > 31 or bits(flags, 3, 1) == 1
+local function read_control(b, o, avail, partial)
+  local p = { o = o, b = b, control = true, type = u8(b, 0), length = u16(b, 4), r = u8(b, 7),
+    src = { mesh = u16(b, 8), chip = u16(b, 10) }, group = u16(b, 38),
+    head = CONTROL_HEAD, tail = o + 40, trunk = 0, data_len = u8(b, 30) }
+  p.dst = { mesh = u16(b, p.tail - o + 2), chip = u16(b, p.tail - o) }
+  local flags = u16(b, 36)
+  if p.length ~= CONTROL_LEN or avail > CONTROL_LEN or not partial and avail < CONTROL_LEN or u8(b, 6) ~= CONTROL_HEAD
+    or p.r > 67 or u8(b, 29) > p.r or p.data_len > CONTROL_LEN - CONTROL_HEAD or u8(b, 31) ~= 0
+    or not CONTROL_VCS[u8(b, 1) % 16] or flags > 31 or bits(flags, 3, 1) == 1
     or p.group ~= 0 and (p.type ~= 3 or flags >= 16) or flags >= 16 and p.type ~= 3 then
     return nil, "packet"
   end
-  for _, node in ipairs({ p.src, p.dst }) do
-    if node.mesh >= MAX_MESHES or node.chip >= MAX_CHIPS then return nil, "packet" end
-  end
+  if not known_node(p.src) or not known_node(p.dst) then return nil, "packet" end
   return p
 end
+
+local HEADERS = EXTENSION + BASE_LEN + MESH_TAIL + 67 + MEMBERS_LEN -- longest headers of a packet, with the largest route
 
 -- read_packet checks the packet of which avail bytes from o on are here, as
 -- wire.DecodePacket does; a partial one as if what is missing were there.
 -- It returns nil and the fault's name for what is none.
 local function read_packet(tvb, o, avail, partial)
-  if avail >= CONTROL_HEAD and CONTROL_TYPES[tvb(o, 1):uint()] then return read_control(tvb, o, avail, partial) end
+  if avail < CONTROL_HEAD then return nil, "packet" end
+  local b = tvb:raw(o, math.min(avail, HEADERS))
+  if CONTROL_TYPES[u8(b, 0)] then return read_control(b, o, avail, partial) end
   if avail < MIN_PACKET or not partial and avail > MAX_PACKET then return nil, "packet" end
-  local p = { o = o, type = tvb(o, 1):uint(), length = tvb(o + 4, 2):le_uint(), r = tvb(o + 7, 1):uint(),
-    src = { mesh = tvb(o + 8, 2):le_uint(), chip = tvb(o + 10, 2):le_uint() }, group = tvb(o + 38, 2):le_uint(),
-    size = tvb(o + 80, 2):le_uint(), send_type = tvb(o + 82, 1):uint() }
-  if not ROUTE_SIZES[p.r] or tvb(o + 6, 1):uint() ~= EXTENSION then return nil, "packet" end
-  local flags = tvb(o + 36, 2):le_uint()
+  local p = { o = o, b = b, type = u8(b, 0), length = u16(b, 4), r = u8(b, 7),
+    src = { mesh = u16(b, 8), chip = u16(b, 10) }, group = u16(b, 38),
+    size = u16(b, 80), send_type = u8(b, 82) }
+  if not ROUTE_SIZES[p.r] or u8(b, 6) ~= EXTENSION then return nil, "packet" end
+  local flags = u16(b, 36)
   p.has_members, p.posted = bits(flags, 5, 1) == 1, bits(flags, 6, 1) == 1
   p.tail, p.metal = o + 88 + p.r, EXTENSION + BASE_LEN + MESH_TAIL + p.r -- metal: end of tt-metal's header
   p.head = p.metal + (p.has_members and MEMBERS_LEN or 0)
@@ -763,11 +813,9 @@ local function read_packet(tvb, o, avail, partial)
   elseif p.length ~= avail or p.head > avail then
     return nil, "packet"
   end
-  p.dst = { mesh = tvb(p.tail + 2, 2):le_uint(), chip = tvb(p.tail, 2):le_uint() }
-  p.trunk, p.data_len = tvb(o + p.metal - 1, 1):uint(), p.length - p.head
-  for _, node in ipairs({ p.src, p.dst }) do
-    if node.mesh >= MAX_MESHES or node.chip >= MAX_CHIPS then return nil, "packet" end
-  end
+  p.dst = { mesh = u16(b, p.tail - o + 2), chip = u16(b, p.tail - o) }
+  p.trunk, p.data_len = u8(b, p.metal - 1), p.length - p.head
+  if not known_node(p.src) or not known_node(p.dst) then return nil, "packet" end
   local group_ok = p.trunk == 0 and p.group == 0
   local request = p.type == 1 or p.type == 5
   if p.has_members then group_ok = request and p.group ~= 0 and p.trunk <= 2 and members_text(tvb, o + p.metal, MEMBERS_LEN, 0) ~= ""
@@ -778,20 +826,20 @@ local function read_packet(tvb, o, avail, partial)
   if p.type < 1 or p.type > 6 or flags > 127 or p.data_len > MAX_PAYLOAD or not group_ok then return nil, "packet" end
   if not SEND_TYPES[p.send_type] then return nil, "command" end
   if p.send_type == 4 then
-    p.chunks = tvb(o + EXTENSION + 38, 1):uint()
-    local kinds, rest = tvb(o + EXTENSION + 39, 1):uint(), p.size
+    p.chunks = u8(b, EXTENSION + 38)
+    local kinds, rest = u8(b, EXTENSION + 39), p.size
     if p.chunks < 2 or p.chunks > 4 then return nil, "command" end
     p.sizes = {}
     for i = 0, p.chunks - 1 do
       if bits(kinds, 2 * i, 2) ~= 1 then return nil, "command" end
-      p.sizes[i] = i < p.chunks - 1 and tvb(o + EXTENSION + 32 + 2 * i, 2):le_uint() or rest
+      p.sizes[i] = i < p.chunks - 1 and u16(b, EXTENSION + 32 + 2 * i) or rest
       rest = rest - p.sizes[i]
       if rest < 0 then return nil, "command" end
     end
   end
   if p.send_type == 5 or p.send_type == 6 then
-    local at = o + EXTENSION + (p.send_type == 5 and 4 or 8)
-    local r = { x = tvb(at, 1):uint(), y = tvb(at + 1, 1):uint(), columns = tvb(at + 2, 1):uint(), rows = tvb(at + 3, 1):uint(), at = at }
+    local at = EXTENSION + (p.send_type == 5 and 4 or 8)
+    local r = { x = u8(b, at), y = u8(b, at + 1), columns = u8(b, at + 2), rows = u8(b, at + 3), at = o + at }
     if r.columns == 0 or r.rows == 0 or r.x + r.columns > 64 or r.y + r.rows > 64 or r.x + r.y == 0 then return nil, "command" end
     p.rect = r
   end
@@ -801,7 +849,8 @@ end
 
 -- address reads a NoC address: offset in bits 0 to 35, x in 36 to 41, y in 42 to 47, NoC 1 in 60.
 local function address(tvb, o)
-  local low, high = tvb(o, 4):le_uint(), tvb(o + 4, 4):le_uint()
+  local b = tvb:raw(o, 8)
+  local low, high = u32(b, 0), u32(b, 4)
   local a = { x = bits(high, 4, 6), y = bits(high, 10, 6), low = low, high = high % 16 }
   a.one = bits(high, 28, 1) == 1 and "noc1:" or ""
   a.text = a.one .. (a.high > 0 and format("%d-%d:0x%x%08x", a.x, a.y, a.high, low) or format("%d-%d:0x%x", a.x, a.y, low))
@@ -967,19 +1016,8 @@ local function what(tvb, p)
   return format("%s %d at %s", name, tvb(p.o + EXTENSION + 8, 4):le_uint(), at)
 end
 
--- packet_tree shows a packet, and returns a few words for the Info column; nil for a partial one that is none.
-local function packet_tree(tvb, o, avail, pieces, root)
-  local p, fault = read_packet(tvb, o, avail, pieces == nil)
-  if not p then
-    if pieces == nil then return nil end
-    local tree = root:add(ttfabric, tvb(o, avail), "TT-Fabric packet, malformed")
-    local item = tree:add(F.fault, tvb(o, avail), fault)
-    item:set_generated()
-    item:add_proto_expert_info(X.packet, "Malformed " .. fault .. ": no chip takes it")
-    return "[Malformed packet]"
-  end
-  local words = what(tvb, p)
-  local to = (p.trunk ~= 0 or p.has_members) and format("group %d", p.group) or text(p.dst)
+-- packet_head_tree shows all of a packet but its payload, and returns the packet's item.
+local function packet_head_tree(tvb, o, avail, p, pieces, root, to, words)
   local tree = root:add(ttfabric, tvb(o, math.min(avail, p.length)),
     format("TT-Fabric packet, %s → %s, %s%s", text(p.src), to, words, pieces == nil and " (header alone)" or ""))
   tree:add(F.partial, tvb(o, 0), pieces == nil):set_generated()
@@ -1023,9 +1061,28 @@ local function packet_tree(tvb, o, avail, pieces, root)
     tree:add(F.route, tvb(o + 88, p.r), route_text(tvb, o + 88, p.r))
     command_tree(tvb, p, tree)
   end
+  return tree
+end
+
+-- packet_tree shows a packet, and returns a few words for the Info column; nil for a partial one that is none.
+local function packet_tree(tvb, o, avail, pieces, root)
+  local p, fault = read_packet(tvb, o, avail, pieces == nil)
+  if not p then
+    if pieces == nil then return nil end
+    local tree = root:add(ttfabric, tvb(o, avail), "TT-Fabric packet, malformed")
+    local item = tree:add(F.fault, tvb(o, avail), fault)
+    item:set_generated()
+    item:add_proto_expert_info(X.packet, "Malformed " .. fault .. ": no chip takes it")
+    return "[Malformed packet]"
+  end
+  local silent = shaded(root) and root.silent -- nobody sees the words
+  local words = silent and "" or what(tvb, p)
+  local to = silent and "" or (p.trunk ~= 0 or p.has_members) and format("group %d", p.group) or text(p.dst)
+  local tree = root
+  if not shaded(tree) then tree = packet_head_tree(tvb, o, avail, p, pieces, root, to, words) end
   if pieces then
     local at = o + p.head
-    tree:add(F.data_len, tvb(o + 4, 2), p.data_len):set_generated()
+    if not shaded(tree) then tree:add(F.data_len, tvb(o + 4, 2), p.data_len):set_generated() end
     local reader = CONTENTS[p.type]
     if reader then
       local good, more = reader[1](tvb, at, p.data_len, tree)
@@ -1034,11 +1091,11 @@ local function packet_tree(tvb, o, avail, pieces, root)
         item:set_generated()
         item:add_proto_expert_info(X.packet, "Malformed " .. reader[2])
       end
-    elseif p.data_len > 0 then
+    elseif p.data_len > 0 and not shaded(tree) then
       tree:add(F.data, tvb(at, p.data_len))
     end
   end
-  return format("%s → %s %s", text(p.src), to, words)
+  return silent and "" or format("%s → %s %s", text(p.src), to, words)
 end
 
 ---------------------------------------------------------------- the tree of a frame
@@ -1104,7 +1161,7 @@ end
 
 -- analysis_tree shows what was found out of a frame, and returns the words for the Info column.
 local function analysis_tree(tvb, f, r, tree, number)
-  local here, marks, good = tvb(f.o, 0), {}, r.stream ~= nil
+  local here, marks, good = not shaded(tree) and tvb(f.o, 0), {}, r.stream ~= nil
   if r.stream then tree:add(L.stream, here, r.stream):set_generated() end
   if r.rel_seq then tree:add(L.rel_seq, here, r.rel_seq):set_generated() end
   if r.rel_ack then tree:add(L.rel_ack, here, r.rel_ack):set_generated() end
@@ -1136,7 +1193,10 @@ local function analysis_tree(tvb, f, r, tree, number)
   if r.first then add(L.first, r.first) end
   if r.copy then add(r.retransmission and L.retrans_of or L.dup_of, r.copy) end
   if r.acks then add(L.acks, r.acks) end
-  if r.rtt then add(L.ack_rtt, r.rtt) end
+  if r.rtt then
+    local sign, ns = r.rtt < 0 and -1 or 1, math.abs(r.rtt)
+    add(L.ack_rtt, NSTime.new(sign * floor(ns / 1e9), sign * (ns % 1e9)))
+  end
   if r.in_flight then add(L.in_flight, r.in_flight) end
   local entry = r.entry
   if entry then
@@ -1186,12 +1246,20 @@ local function frame_tree(tvb, f, r, ctx, root)
     local flags = tvb(f.o + HEAD + 1, 1):uint()
     f.hello_up, f.hello_want = flags % 2 == 1, flags >= 2
   end
-  local words, marks = frame_words(f), {}
+  local words, marks = ctx.silent and "" or frame_words(f), {}
   local headers = f.head and sound(f, ctx) and f.fault ~= nil -- the capture has the headers, and left out the payload on purpose
-  local tree = root:add(ttlink, tvb(f.o, f.len), "TT-link, " .. (f.fault and not headers and format("[%s] ", f.fault) or "") .. words)
-  if headers then tree:append_text(format(" (first %d bytes captured)", f.len)) end
-  if f.version then head_tree(tvb, f, tree) end
-  if f.whole then
+  local tree
+  if ctx.looked_at then
+    tree = root:add(ttlink, tvb(f.o, f.len), "TT-link, " .. (f.fault and not headers and format("[%s] ", f.fault) or "") .. words)
+    if headers then tree:append_text(format(" (first %d bytes captured)", f.len)) end
+    if f.version then head_tree(tvb, f, tree) end
+  else
+    tree = setmetatable({ root = root, tvb = tvb, o = f.o, len = f.len, silent = ctx.silent }, shadow)
+    root = tree
+  end
+  if shaded(tree) then
+    if f.crc_ok == false then tree:add_proto_expert_info(X.crc_bad) end
+  elseif f.whole then
     local at = tvb(f.o + HEAD + f.body, 4)
     local crc = tree:add_le(L.crc, at)
     tree:add(L.crcgood, at, f.crc_ok ~= false):set_generated()
@@ -1216,12 +1284,12 @@ local function frame_tree(tvb, f, r, ctx, root)
     item:add_proto_expert_info(f.fault == "short" and ctx.cut and X.cut or X.malformed,
       f.fault == "short" and ctx.cut and "The capture's snap length cut the frame off" or "No receiver takes this frame: " .. f.fault)
     marks[1] = f.fault == "short" and ctx.cut and "Cut off" or f.fault == "checksum" and "Bad checksum" or "Malformed"
-  else
+  elseif not shaded(tree) then
     payload_tree(tvb, f, tree)
   end
   local n = f.whole and not (f.fault == "length") and math.min(f.length, f.body) or f.here or 0
-  if n > 0 and f.kind ~= UPDATE and f.kind ~= HELLO then tree:add(L.payload, tvb(f.o + HEAD, n)) end
-  if f.whole and f.body > n and n > 0 then tree:add(L.padding, tvb(f.o + HEAD + n, f.body - n)) end
+  if n > 0 and f.kind ~= UPDATE and f.kind ~= HELLO and not shaded(tree) then tree:add(L.payload, tvb(f.o + HEAD, n)) end
+  if f.whole and f.body > n and n > 0 and not shaded(tree) then tree:add(L.padding, tvb(f.o + HEAD + n, f.body - n)) end
   for _, m in ipairs(analysis_tree(tvb, f, r, tree, ctx.number)) do marks[#marks + 1] = m end
 
   local about
@@ -1237,36 +1305,36 @@ local function frame_tree(tvb, f, r, ctx, root)
       if f.offset == 0 and n > 0 then about = packet_tree(tvb, f.o + HEAD, n, nil, root) end
     end
   end
+  if ctx.silent then return "", marks, about ~= nil end
   return about and about .. " | " .. words or words, marks, about ~= nil
 end
 
 ---------------------------------------------------------------- the datagram
 
-local function info_column(pinfo, lines, marks, order)
+local function info_column(info, lines, marks, order)
   local head = {}
   for _, m in ipairs(order) do head[#head + 1] = marks[m] > 1 and format("[%s ×%d]", m, marks[m]) or format("[%s]", m) end
   local more = #lines > INFO_FRAMES and format(" ; … %d frames more", #lines - INFO_FRAMES) or ""
   local shown = table.concat(lines, " ; ", 1, math.min(#lines, INFO_FRAMES))
-  pinfo.cols.info:set((#head > 0 and table.concat(head, " ") .. " " or "") .. shown .. more)
+  info:set((#head > 0 and table.concat(head, " ") .. " " or "") .. shown .. more)
 end
 
 -- context is what is the same for all frames of a datagram.
-local function context(tvb, pinfo)
-  local ctx = { number = pinfo.number, cut = tvb:reported_len() > tvb:captured_len() }
-  local in_packet = results[pinfo.number]
-  if not in_packet then
-    in_packet = {}
-    results[pinfo.number] = in_packet
+local function context(tvb, pinfo, root)
+  local ctx = { number = pinfo.number, cut = tvb:reported_len() > tvb:captured_len(), looked_at = looked_at(root) }
+  local key = ctx.number * 65536 + tvb:offset() % 65536
+  ctx.found = results[key]
+  ctx.fresh = ctx.found == nil
+  if ctx.fresh then
+    ctx.found = {}
+    results[key] = ctx.found
   end
-  local at = tvb:offset()
-  ctx.fresh, ctx.found = not in_packet[at], in_packet[at] or {}
-  in_packet[at] = ctx.found
   if ctx.fresh then
     ctx.place, ctx.interface = place_of_capture()
     ctx.from, ctx.to = format("%s:%d", tostring(pinfo.src), pinfo.src_port), format("%s:%d", tostring(pinfo.dst), pinfo.dst_port)
-    local direction, time = packet_direction(), epoch_time()
+    local direction = packet_direction()
     ctx.outbound = direction ~= nil and direction.value == 2
-    ctx.now = time and time.value or NSTime.new(floor(pinfo.abs_ts), floor(pinfo.abs_ts % 1 * 1e9))
+    ctx.now = floor(pinfo.rel_ts * 1e9 + 0.5)
     -- What an ICMP message quotes was seen before, as a datagram of its own.
     ctx.analysis = ttlink.prefs.analysis and not pinfo.in_error_pkt
   end
@@ -1326,7 +1394,9 @@ ttraw.fields, ttraw.experts = R, { X.raw_malformed, X.raw_crc, X.raw_cut }
 
 -- is_raw reports whether a datagram is a raw frame, like wire.IsRaw.
 local function is_raw(tvb)
-  return tvb:captured_len() >= ENVELOPE and tvb(0, 2):uint() == MAGIC and floor(tvb(2, 1):uint() / 16) == RAW_VERSION
+  if tvb:captured_len() < ENVELOPE then return false end
+  local m0, m1, version = byte(tvb:raw(0, 3), 1, 3)
+  return m0 * 256 + m1 == MAGIC and floor(version / 16) == RAW_VERSION
 end
 
 -- raw_fault returns the first fault of a complete raw frame, in the order of wire.DecodeRaw.
@@ -1382,7 +1452,9 @@ function ttlink.dissector(tvb, pinfo, root)
   local n = tvb:captured_len()
   if n == 0 then return 0 end
   if is_raw(tvb) then return ttraw.dissector(tvb, pinfo, root) end
-  local ctx = context(tvb, pinfo)
+  local ctx, cols = context(tvb, pinfo, root), pinfo.cols
+  local info = cols.info
+  ctx.silent = not ctx.looked_at and tostring(info) == "(info)" -- the program fills in no columns
   local o, index, lines, marks, order, packets = 0, 0, {}, {}, {}, false
   while o < n do
     index = index + 1
@@ -1398,16 +1470,18 @@ function ttlink.dissector(tvb, pinfo, root)
     end
     o = o + f.len
   end
-  pinfo.cols.protocol:set(packets and "TT-Fabric" or "TT-link")
-  info_column(pinfo, lines, marks, order)
+  if not ctx.silent then
+    cols.protocol:set(packets and "TT-Fabric" or "TT-link")
+    info_column(info, lines, marks, order)
+  end
   return n
 end
 
 -- ours tells a datagram of ours from others, as capture.IsTTLink does.
 local function ours(tvb)
-  if tvb:captured_len() < OVERHEAD or tvb(0, 2):uint() ~= MAGIC then return false end
-  local kind = tvb(8, 1):uint() % 16
-  return floor(tvb(2, 1):uint() / 16) == VERSION and KINDS[kind] ~= nil
+  if tvb:captured_len() < OVERHEAD then return false end
+  local m0, m1, version, _, _, _, _, _, kind = byte(tvb:raw(0, 9), 1, 9)
+  return m0 * 256 + m1 == MAGIC and floor(version / 16) == VERSION and KINDS[kind % 16] ~= nil
 end
 
 ttlink:register_heuristic("udp", function(tvb, pinfo, root)
