@@ -14,17 +14,17 @@ import (
 // choices of this project.
 const (
 	pollTime = 40 * time.Microsecond  // longest time for which a Poller polls before it sleeps
-	pollGap  = 150 * time.Microsecond // a Poller polls if the bytes before took at most this time to come
+	pollGap  = 150 * time.Microsecond // a Poller polls if the previous bytes came within this time
 )
 
-// Poller reads from a connection. A Poller polls before it sleeps, if the bytes before came soon. A
-// Poller is for one goroutine.
+// Poller reads from a connection. A Poller polls before it sleeps, if the previous bytes came soon.
+// A Poller is for one goroutine.
 type Poller struct {
 	raw     syscall.RawConn
 	try     func(fd uintptr) bool // the method attempt
 	once    func(fd uintptr) bool // the method attemptOnce
 	several bool                  // this machine has several processors; on one, polling keeps the other end from working
-	soon    bool                  // the bytes before came soon
+	soon    bool                  // the previous bytes came soon
 	rests   atomic.Bool           // between Rest and Wake
 
 	b     []byte

@@ -32,14 +32,14 @@ const (
 	FIFOOffset     = 1 << 30   // offset of the FIFOs of the first area in the DRAM bank, in bytes
 	ControlOffset  = 0x160000  // offset of the control words of the first area in the L1 of their tile, in bytes
 	MaxWaits       = 256       // largest number of words on which the programs of a chip wait at once, as in package node
-	MaxGeneration  = 1<<20 - 1 // largest number of the generation of a communicator
+	MaxGeneration  = 1<<20 - 1 // largest generation of a communicator
 	headerSize     = 16        // length of the header of a message, in bytes
 	firstData      = wire.MaxPayload - headerSize
 	maxLanes       = 2 * collective.MaxPlanes
 	fifoSize       = Slots * SlotSize
 	areaSize       = collective.MaxRanks * maxLanes * fifoSize // FIFOs of one generation, in bytes
 	controlSize    = 0x1000                                    // control words of one generation, in bytes
-	ackOffset      = 0x40                                      // words for acknowledgements, by sending rank's peer and lane
+	ackOffset      = 0x40                                      // offset of the acknowledgements at the sending chip: one word for each receiving rank and lane
 	boardOffset    = ackOffset + collective.MaxRanks*maxLanes*4
 	boardSize      = 16
 	maxPlans       = 64      // schedules that a communicator keeps
@@ -48,7 +48,7 @@ const (
 	abortLeft      = 1 << 11 // in an abort word: the rank has left the operation; else its chip is dead
 	abortShift     = 12      // position of the generation in an abort word
 	abortRank      = abortLeft - 1
-	lifeReadsAhead = 16 // reads of lives that a new communicator has under way
+	lifeReadsAhead = 16 // largest number of incarnations that a new communicator reads at once
 )
 
 // Options describe a communicator.

@@ -26,7 +26,7 @@
 //	u32 number of the move in the schedule
 //	u32 length of the data in bytes
 //
-// The sender first writes the data behind the first 4080 bytes. When these writes have been performed,
+// The sender first writes the data that follows the first 4080 bytes. When these writes have been performed,
 // the sender writes the header and the first data in one packet. The receiver waits for the number of
 // the message. The receiver writes the number of the last message that it has taken into a word at
 // the sender. Each of these writes can be repeated without harm, so a lost packet or an unknown
@@ -46,8 +46,8 @@
 //
 // If a chip dies or restarts, or if no route to a chip is left, the operation ends on every rank with a
 // [DeadError] that names the chip. If a rank's context ends during a call, the operation ends on all other
-// ranks with an [AbandonedError] that names the rank. A rank that learns of a failure tells all other
-// ranks. After a failure, each call of the communicator returns the error of the failure.
+// ranks with an [AbandonedError] that names the rank. A rank that notices a failure itself tells all
+// other ranks. After a failure, each call of the communicator returns the error of the failure.
 // [Comm.Shrink] makes a communicator of the ranks that are left, as ULFM's MPI_Comm_shrink does.
 //
 // Each communicator that Shrink makes has the next generation. Even and odd generations have

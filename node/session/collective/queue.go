@@ -24,10 +24,10 @@ type outlet struct {
 type inlet struct {
 	collective.Pair
 	taken uint32 // number of the latest message that has been taken
-	told  uint32 // latest acknowledgement that has been asked for
+	told  uint32 // number of the message for which the rank last began an acknowledgement
 	buf   []byte
 
-	ack    uint32 // latest acknowledgement that has been asked for; guarded by Comm.mu
+	ack    uint32 // number that the goroutine must acknowledge next, a copy of told; guarded by Comm.mu
 	acking bool   // a goroutine writes acknowledgements; guarded by Comm.mu
 }
 
@@ -111,9 +111,9 @@ const (
 	repeatMost  = 250 * time.Millisecond
 )
 
-// deliver performs a write to a rank, which may be performed several times. If the rank's chip is gone, the
-// communicator fails. deliver reports success. deliver returns only when no attempt is under way, even if the
-// communicator has failed: a later generation must not meet a write of this generation.
+// deliver performs a write to a rank. The write may be performed several times. If the rank's chip is gone,
+// the communicator fails. deliver reports success. deliver returns only when no attempt is under way, even if
+// the communicator has failed: a later generation must not meet a write of this generation.
 func (c *Comm) deliver(to int, write func(ctx context.Context) error) bool {
 	wait := repeatAfter
 	for try := 0; ; try++ {
