@@ -25,8 +25,8 @@ type Starved struct {
 	Times   uint64
 	Total   time.Duration
 	Longest time.Duration
-	LastEnd time.Time       // end of the latest time; zero: the chip was never starved
-	Latest  []time.Duration // lengths of the latest times, at most 16, oldest first
+	LastEnd time.Time       // end of the latest starvation; zero: the chip was never starved
+	Latest  []time.Duration // lengths of the latest starvations, at most 16, oldest first
 }
 
 // StarvedEvent reports that the chip was starved up to the time of the event.
@@ -37,7 +37,7 @@ type alarm struct {
 	at      mono.Time // when the timer has to run the chip; mono.Never: no deadline
 	set     mono.Time // when the node set "at"
 	starved Starved   // LastEnd is not set here
-	end     mono.Time // end of the latest time of starvation
+	end     mono.Time // end of the latest starvation
 }
 
 // arm sets the alarm to an earlier time d, and reports whether the timer has to be told. If the

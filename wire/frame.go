@@ -92,9 +92,9 @@ type Frame struct {
 	Channel Channel   // channel of the port at the other end of the link's own cable
 	Session SessionID // 0 outside a session
 	Kind    Kind
-	VC      VC // of a data frame: virtual channel; of an L1 or MMIO write: transaction command queue
+	VC      VC // virtual channel of a data frame; transaction command queue of an L1 or MMIO write
 	Flags   Flags
-	Dest    uint32 // destination address of the payload at the receiver (Spec §2.1); of a data frame, see [SlotAddress]; of a write, an address of the ethernet tile
+	Dest    uint32 // destination address of the payload (Spec §2.1). Data frames: an address in a receiver channel, see [SlotAddress]. Writes: an address in the ethernet tile.
 	TxSeq   Seq    // sequence number of a data frame or write; 0 for other kinds
 	RxSeq   Seq    // next sequence number that the sender expects; acknowledges all earlier numbered frames
 	Padded  int    // length of the payload with padding, in bytes: a multiple of PadUnit; 0: no padding
@@ -121,8 +121,8 @@ func SlotAddress(v VC, slot uint32, offset int) uint32 {
 	return slot*uint32(v.SlotSize()) + uint32(offset)
 }
 
-// Slot returns the slot and the offset of the destination address of a data frame; see
-// [SlotAddress].
+// Slot splits the destination address of a data frame into the slot's number and the offset within
+// the packet. Slot is the inverse of [SlotAddress].
 func (f *Frame) Slot() (slot uint32, offset int) {
 	size := uint32(f.VC.SlotSize())
 	return f.Dest / size, int(f.Dest % size)
@@ -135,15 +135,16 @@ func PadTo(n int) int { return (n + PadUnit - 1) / PadUnit * PadUnit }
 // small numbers, so that an array can have one counter for each fault.
 type FrameFault uint8
 
-// The reasons to drop a datagram that holds no valid frame.
+// The reasons to drop a datagram that holds no valid frame. [DecodeRaw] returns the same faults. Where
+// a reason differs for raw frames, a comment gives the other reason after "raw".
 const (
-	FaultShort    FrameFault = iota + 1 // the datagram is shorter than FrameOverhead, or than its length fields say
+	FaultShort    FrameFault = iota + 1 // the datagram is shorter than FrameOverhead (raw: RawOverhead), or than its length fields say
 	FaultMagic                          // the datagram does not begin with the magic of TT-link
-	FaultVersion                        // the frame's version is not [Version]
+	FaultVersion                        // the frame's version is not [Version] (raw: not [RawVersion])
 	FaultChecksum                       // the CRC-32C is wrong
 	FaultKind                           // the kind is unknown
-	FaultLength                         // bytes follow the frame, or the payload is longer than its padding allows or than MaxFramePayload
-	FaultReserved                       // a reserved flag is set
+	FaultLength                         // bytes follow the frame, or the payload is longer than its padding allows or than MaxFramePayload (raw: the payload's length is not from MinRaw to MaxRaw)
+	FaultReserved                       // a reserved flag is set (raw: the pad byte of the envelope is not 0)
 	NumFrameFaults
 )
 

@@ -17,8 +17,8 @@ import (
 	"ttfabric/node/output/screen"
 )
 
-// attachFirst is the time limit of the command, before it shows the chips. If --wait is longer, --wait
-// is the limit instead. With --stay and without --wait there is no limit.
+// attachFirst is the time within which the command must show the chips. If --wait is longer, --wait is
+// the limit instead. With --stay and without --wait there is no limit.
 const attachFirst = 5 * time.Second
 
 type attachFlags struct {

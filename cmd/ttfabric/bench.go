@@ -164,8 +164,8 @@ func noneOrTwo(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// besides returns path with "-" and the text "what" inserted before the ending of the
-// file's name. If path is empty, besides returns "".
+// besides inserts "-" and the argument "what" before the ending of the file's name in
+// path. If path is empty, besides returns "".
 func besides(path, what string) string {
 	if path == "" {
 		return ""

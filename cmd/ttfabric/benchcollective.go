@@ -27,7 +27,7 @@ of nccl-tests. Operations: ` + strings.Join(collective.Kinds(), ", ") + `.
   busbw   algbw times the factor of the operation (nccl-tests, PERFORMANCE.md)
   #wrong  number of wrong elements, of all ranks
   eff     busbw divided by the topology's bound: the rate of a link on a line, or
-          twice this rate on a ring. The command measures the rate of a link before.
+          twice this rate on a ring. The command first measures the rate of a link.
 
 The ranks run in this process, attached to their chips by Unix sockets.`,
 		Example: "  ttfabric bench collective all-reduce -b 8 -e 64M -f 2\n  ttfabric bench collective all-gather -b 1M -e 1M --iters 5 -o json",
@@ -74,7 +74,7 @@ The ranks run in this process, attached to their chips by Unix sockets.`,
 	c.Flags().StringVarP(&most, "maxbytes", "e", "16M", "largest size in bytes, with K, M or G")
 	c.Flags().IntVarP(&times, "stepfactor", "f", 2, "factor between two sizes")
 	c.Flags().IntVar(&run.Rounds, "iters", 20, "calls that are timed, for each size")
-	c.Flags().IntVarP(&run.Warm, "warmup", "w", 5, "calls before, for each size")
+	c.Flags().IntVarP(&run.Warm, "warmup", "w", 5, "calls before the timed calls, for each size")
 	c.Flags().StringVarP(&typ, "datatype", "d", "float", "type of the elements: float, bfloat16, int32 or uint8")
 	c.Flags().StringVar(&redop, "redop", "sum", "reduction: sum, prod, min or max")
 	c.Flags().StringVar(&scheme, "scheme", "auto", "how the data travel: auto, halves, both, direct or doubling")

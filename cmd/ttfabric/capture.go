@@ -38,7 +38,7 @@ next frame.
 With -w, the file keeps the headers of each frame, and leaves out most of the payload:
 the first ` + fmt.Sprint(capture.DefaultSnapLen) + ` bytes. These bytes are enough for the analysis of retransmissions and losses.
 Wireshark then cannot verify checksums, and cannot join the pieces of large packets. A
-comment names the frames that a port refused. With --full, the file keeps whole frames.
+comment marks each frame that a port refused. With --full, the file keeps whole frames.
 
 The clock of a chip's machine gives the times of the chip's frames. The frames are
 in the order of their times.

@@ -84,7 +84,7 @@ func eachChip(c *cobra.Command, chips []wire.FabricNodeID, do func(context.Conte
 
 // newChipStart makes c call the function "start" for the chips that c's arguments name, and returns
 // c. Flags of c may ask for recordings of the chips. If the argument "run" is true, a pattern stands
-// for chips that run, or else for chips that do not run.
+// for chips that run. If "run" is false, a pattern stands for chips that do not run.
 func newChipStart(c *cobra.Command, run bool, start func(*fabric.Fabric, context.Context, wire.FabricNodeID, spec.Records) error) *cobra.Command {
 	s := spec.Default()
 	addOptions(c, &s, spec.RecordOptions...)

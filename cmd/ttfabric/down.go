@@ -20,6 +20,9 @@ recordings to the folder of --record, and logged secrets to the folder of --keyl
 Then the command removes the containers, their network and their volume, whoever
 started the containers.
 
+An attached fabric has its chips on other machines. For an attached fabric, the command
+removes only the run folder on this machine, and the chips continue to run.
+
 The command also removes the archive of the fabric's events, unless 'up --archive'
 named another folder for the archive.`,
 		Example: "  ttfabric down\n  ttfabric down --name lab\n  ttfabric down --all",
@@ -60,6 +63,6 @@ named another folder for the archive.`,
 	}
 	c.Flags().BoolVar(&discard, "discard-recordings", false, "do not copy the recordings and logged secrets of containers")
 	c.Flags().StringVar(&strange, "recordings", "", "folder for recordings of containers; needed if the command cannot find out which folder --record named")
-	c.Flags().BoolVar(&all, "all", false, "stop all fabrics of this user that have a run folder")
+	c.Flags().BoolVar(&all, "all", false, "do the same for all fabrics of this user that have a run folder")
 	return c
 }

@@ -30,7 +30,7 @@ const (
 
 func (l *lossesFlags) register(c *cobra.Command) {
 	c.Flags().BoolVar(&l.show, "losses", false, "show what became of every packet, by chip, by link and by class; for dead chips, show the figures that their neighbours know")
-	c.Flags().BoolVar(&l.assert, "assert", false, "with --losses: exit code 5 if a packet is unexplained, 4 if the fabric does not come to rest")
+	c.Flags().BoolVar(&l.assert, "assert", false, "with --losses: exit code 5 if a packet is unexplained, 4 if a chip does not answer or the fabric does not come to rest")
 	c.Flags().DurationVar(&l.wait, "wait", lossesWait, "with --losses: wait at most this long for the fabric to come to rest")
 }
 

@@ -28,7 +28,7 @@ import (
 const kernelHelp = `With --backend kernel, the netem of Linux impairs the datagrams that leave the
 chip's interface, as a real network would. Gossip and the API are not impaired.
 
-  Needs       root, or CAP_NET_ADMIN in the chip's network namespace, and the
+  Needs       root, or CAP_NET_ADMIN in the chip's network namespace; also the
               kernel module sch_netem
   Where       the command enters the network namespace of each chip's process, or
               the namespace that --netns names; in a container that shares a

@@ -178,8 +178,8 @@ func printEvent(c *cobra.Command, e api.EventView, asJSON bool) {
 }
 
 // writeResult writes text, the result of a command, to a file. If no file is named, writeResult
-// writes the text to stdout. With the format "json", writeResult prints the description of the
-// text ("about") to stdout, with the file's name or the text added.
+// writes the text to stdout. With the format "json", writeResult prints a JSON object to stdout
+// instead: the fields of about, the length, and either the file's name or the text.
 func writeResult(c *cobra.Command, as, file string, about output.Text, text []byte) error {
 	if file != "" {
 		if err := folder.WriteOut(file, text); err != nil {

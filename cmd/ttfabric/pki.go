@@ -31,9 +31,9 @@ URI, such as ttfabric://FABRIC/M0D3. A link over QUIC accepts only the chip at t
 other end of the link's cable.
 
 A chip on a machine of its own needs ca.pem and two files of the chip, such as
-M0D3.pem and M0D3.key. Copy these files to the folder that --pki of 'node' names. Keep
-ca.key on another machine, because whoever has ca.key can pose as any chip. Chips
-refuse key files that other users can read.
+M0D3.pem and M0D3.key. Copy these files to a folder on that machine, and give this
+folder to 'ttfabric node' with --pki. Keep ca.key on another machine, because whoever
+has ca.key can pose as any chip. Chips refuse key files that other users can read.
 
 Links over sealed UDP (--auth psk) need no certificates, but one key for all chips.
 'ttfabric gossip keygen -f FILE' makes the key.`}
@@ -229,7 +229,7 @@ func showPKI(c *cobra.Command, dir string) error {
 		tw.Render()
 	}
 	if err == nil && bad > 0 {
-		return fmt.Errorf("%s of %d cannot be used; the column State gives the reason, and 'ttfabric pki renew CHIP' replaces a certificate", topo.Count(bad, "certificate"), len(chips))
+		return fmt.Errorf("%s of %d cannot be used; the column State (in JSON and YAML: the field problem) gives the reason, and 'ttfabric pki renew CHIP' replaces a certificate", topo.Count(bad, "certificate"), len(chips))
 	}
 	return err
 }

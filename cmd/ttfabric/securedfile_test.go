@@ -106,7 +106,7 @@ func TestTheFilesKeysAreShown(t *testing.T) {
 		code       int
 	}{
 		{"node --chip M0D0 --token-file " + token + " --listen 192.0.2.1 --topology " + open, "--auth none at 192.0.2.1", exitUsage},
-		{"node --chip M0D0 --token-file " + token + " --listen 192.0.2.1 --topology " + file, "--auth psk: want the file of the key", exitUsage},
+		{"node --chip M0D0 --token-file " + token + " --listen 192.0.2.1 --topology " + file, "--auth psk: all chips share one key; name its file with --psk-file", exitUsage},
 		{"up -d " + unknown, `unknown.yaml:5: auth "pks": want none, psk or mtls`, exitTopology},
 		{"validate " + unknown, `unknown.yaml:5: auth "pks": want none, psk or mtls`, exitTopology},
 		{"validate " + clash, "QUIC needs certificates", exitTopology},

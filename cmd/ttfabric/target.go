@@ -206,8 +206,8 @@ const chipsHelp = `CHIPS is a list of chips or patterns of chips: M0D0,M0D1 or '
 The word 'all' stands for every chip.`
 
 // completeLinks returns names for cables of the fabric, for shell completion. The names
-// are those of [spec.LinkNames]. If the typed word begun contains a colon or slash, they
-// include ports.
+// are those of [spec.LinkNames]. The argument "begun" is the part of a word that the user
+// has typed so far. If this part contains a colon or slash, the names include ports.
 func completeLinks(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	t := peekFabric(c)
 	if t == nil {

@@ -147,7 +147,7 @@ func printSteps(c *cobra.Command, steps []wireshark.Step, dry bool) (did, kept i
 
 // shownWireshark is what 'wireshark show' prints with -o json.
 type shownWireshark struct {
-	Files  []wireshark.Step `json:"files"`  // installed files
+	Files  []wireshark.Step `json:"files"`  // state of each file that 'wireshark install' writes
 	TShark string           `json:"tshark"` // what a run of tshark showed, for people
 	Loads  bool             `json:"loads"`  // whether tshark loads the dissector
 }

@@ -193,7 +193,7 @@ func (s *Server) tellFault(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if _, ok := s.n.Topology().Chip(b.Chip); !ok || b.Kind < fault.KindKilled {
-		problem(w, http.StatusUnprocessableEntity, fmt.Sprintf("fault %q of chip %s: want a fault of a process, and a chip of this machine", b.Kind, b.Chip))
+		problem(w, http.StatusUnprocessableEntity, fmt.Sprintf("fault %q of chip %s: want a fault of a process, and a chip of this fabric", b.Kind, b.Chip))
 		return
 	}
 	s.n.TellFault(b.Kind, b.Chip)

@@ -248,7 +248,7 @@ func tablesEvent(v *api.EventView, t *chip.Tables) {
 	case t.Refused:
 		v.Action, v.Detail["reason"] = "refused", "the tables could deadlock or lead packets astray"
 	case t.Strict:
-		v.Detail["old_packets"] = "packets round a fault or to another mesh are parked where they would have to wait"
+		v.Detail["old_packets"] = "routers park packets of the old tables that go round a fault or to another mesh, instead of letting them wait"
 	}
 }
 

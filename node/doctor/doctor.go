@@ -166,7 +166,7 @@ func bad(v Verdict, wayOut, format string, a ...any) Finding {
 const (
 	chipIdle    = 10 << 20 // memory of a chip with little traffic so far, in bytes
 	chipBusy    = 32 << 20 // memory of a chip under much traffic, in bytes
-	chipFiles   = 160      // largest number of a chip's open files: sockets of channels and gossip, 64 connections to the API, and logs
+	chipFiles   = 160      // number of open files that a chip needs: sockets of channels and gossip, 64 connections to the API, and logs
 	chipThreads = 12       // number of operating system threads of a chip
 	chipDisk    = 3 << 20  // disk space of one chip in bytes: the chip's log, and the chip's share of the archive
 	chipCrowd   = 32       // number of chips per core above which traffic becomes very slow

@@ -34,7 +34,7 @@ type LinkDiff struct {
 	Up       int                    `json:"up"`            // number of these cables that are up
 	Downed   []DownedLink           `json:"downed"`        // both directions of each missing cable that the fabric needs
 	Unused   []DownedLink           `json:"unused_downed"` // both directions of each missing cable that the fabric does not need
-	Planes   []topo.DirectionHealth `json:"directions"`    // numbers of cables by chip and direction, such as the live cables
+	Planes   []topo.DirectionHealth `json:"directions"`    // numbers of cables by chip and direction: declared, live and missing ones
 }
 
 // DiffLinks compares the cables of topology t with the link ends that the chips report in views. A

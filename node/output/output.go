@@ -39,7 +39,7 @@ func ChipsOf(topology string, views []api.ChipView, missing, silent []wire.Fabri
 
 // Memory is what a command has read from the memory of a chip, or written to it.
 type Memory struct {
-	Chip      wire.FabricNodeID `json:"chip"`                // chip whose memory the command used; of a multicast, the source
+	Chip      wire.FabricNodeID `json:"chip"`                // chip whose memory the command used; for a multicast: the source
 	Address   string            `json:"address"`             // tile and offset of the first byte
 	Multicast string            `json:"multicast,omitempty"` // ranges of the chips that were written to, seen from Chip
 	Chips     int               `json:"chips,omitempty"`     // number of chips that a multicast wrote to

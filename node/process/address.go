@@ -44,7 +44,7 @@ func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, err
 		}
 	}
 	if !found.IsValid() {
-		return found, spec.Usagef("--listen %s: the interface has no IP address; choose an interface that has an address", arg)
+		return found, spec.Usagef("--listen %s: the interface has no IP address except link-local addresses; choose an interface that has another address", arg)
 	}
 	return found, nil
 }

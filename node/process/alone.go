@@ -218,7 +218,7 @@ func (o *Options) ports(ctx context.Context, s *spec.Spec, listen netip.Addr) (*
 	switch s.Auth {
 	case spec.PSK:
 		if s.PSKFile == "" || s.PSKFile == "generate" {
-			return nil, spec.Usagef("--auth psk: want the file of the key that all chips share with --psk-file; 'ttfabric gossip keygen -f FILE' makes such a file")
+			return nil, spec.Usagef("--auth psk: all chips share one key; name its file with --psk-file; 'ttfabric gossip keygen -f FILE' makes such a file")
 		}
 		var err error
 		if psk, err = folder.ReadKey(ctx, o.In, "--psk-file", s.PSKFile); err != nil {
@@ -226,7 +226,7 @@ func (o *Options) ports(ctx context.Context, s *spec.Spec, listen netip.Addr) (*
 		}
 	case spec.MTLS:
 		if s.PKI == "" {
-			return nil, spec.Usagef("--transport quic: want the folder with the chip's certificate with --pki; 'ttfabric pki make' makes the certificates of a fabric")
+			return nil, spec.Usagef("--transport quic: the chip needs a certificate; name its folder with --pki; 'ttfabric pki make' makes the certificates of a fabric")
 		}
 	}
 	within, err := o.within()

@@ -156,7 +156,7 @@ func FromFolder(dir folder.Dir, id wire.FabricNodeID) (*Config, error) {
 // time.
 const (
 	joinsAtOnce    = 64                    // largest fabric, in chips, whose chips join at their start
-	joinRest       = 8 * time.Millisecond  // wait between the end of the launch and the first join, for each chip of the fabric; meanwhile, 'up' learns that the links are up
+	joinRest       = 8 * time.Millisecond  // in a fabric of n chips, the first chip joins n times this time after the end of the launch; meanwhile, 'up' learns that the links are up
 	launchPatience = time.Minute           // longest time after its start for which a chip waits for the end of the launch
 	joinPace       = 20 * time.Millisecond // average time between two chips that join; a chip of a fabric of n chips waits at most n times this time
 )

@@ -63,7 +63,7 @@
 //	name          name of the step, to which assertions refer; without this key, no name
 //	every         time between two repetitions of the action; needs either times or for
 //	times         number of repetitions, including the first
-//	for           time during which the action is repeated, counted from the time at
+//	for           time during which the action is repeated, counted from the time that the key at gives
 //	jitter        largest time by which a repetition is earlier or later than its time, drawn at random
 //
 //	link:         {down: LINKS, for: TIME}, {up: LINKS}, {reroute: LINKS, for: TIME}, {restore: LINKS}; reroute

@@ -88,8 +88,8 @@ func (s *Session) StartWrite(ctx context.Context, dst wire.FabricNodeID, a wire.
 
 // StartRead does what [Session.Read] does, without waiting for the end. The bytes of b are valid
 // once the Call has ended without an error. After a fault or a refusal for lack of room, the
-// session repeats a read even behind later commands. The repeated read may see the writes of these
-// commands.
+// session repeats a read even if later commands have been started. The repeated read may see the
+// writes of these commands.
 func (s *Session) StartRead(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, b []byte, o ...Option) (*Call, error) {
 	build, took := s.reading(dst, a, b, o)
 	h := build(0, 0)

@@ -26,9 +26,11 @@ import (
 //     If a request ended as refused or lost, no chip performed the request. If a request ended with
 //     an unknown fate, its destination performed the request at most once.
 //   - certain: if a request did not come to its destination, and the destination answers again in the
-//     same life, the request does not end with an unknown fate. The source must have heard gossip
-//     before it accepted the request. If a router reports that no route leads to the destination, the
+//     same life, the request does not end with an unknown fate. The rule holds only if the source had
+//     heard the gossip before it accepted the request. If a router reports that no route leads to the destination, the
 //     destination cannot answer, and the fate may be unknown.
+//   - posted: the result of a flush reports at least the posted requests since the previous flush
+//     that were not performed. All flushes of a flow report at most as many as were posted.
 //   - order: a destination performs the requests of a flow in the order in which the source
 //     accepted the requests.
 //   - as asked: a destination performs exactly the command in the source's request.

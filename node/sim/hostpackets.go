@@ -14,9 +14,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// The hosts' chips also send packets to host memory: of other chips over the fabric, and of themselves. Each
-// host has cells in the host memory of each chip, which only this host writes. The packets to a cell form one
-// flow. The rule "hosts" says of these packets:
+// The hosts' chips also send packets to host memory: over the fabric to the host memory of other chips, and to
+// their own host memory. Each host has cells in the host memory of each chip. Only this host writes to these
+// cells. The packets to a cell form one flow. The rule "hosts" says of these packets:
 //
 //   - Each packet ends exactly once, within maxHost.
 //   - A chip makes the transfers of a write at most once, in the order of the flow, and exactly once if the

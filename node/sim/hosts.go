@@ -39,7 +39,7 @@ const (
 )
 
 // hostTiles are the Tensix tiles of a Wormhole that hold the regions of hosts. Each host has one
-// region on each chip, which only this host writes. The load does not use these tiles.
+// region on each chip. Only this host writes to these regions. The load does not use these tiles.
 var hostTiles = [][2]uint8{{2, 3}, {3, 4}, {4, 5}, {6, 1}, {7, 2}, {8, 3}, {9, 4}, {1, 5}, {2, 7}, {3, 8}, {4, 10}, {6, 11}}
 
 // HostReport says what the hosts of a run did.

@@ -31,9 +31,9 @@ const scenarioLag = 20 * time.Microsecond
 // this time to start.
 const restartTime = 200 * time.Millisecond
 
-// noGossip is the reason that a report states for parts of a scenario that need gossip, which the
-// simulator skips.
-const noGossip = "skipped (live only): the simulator has no gossip"
+// noGossip is the reason that a report states for parts of a scenario that need gossip. The
+// simulator skips these parts.
+const noGossip = "skipped (live only): scenarios in the simulator have no gossip"
 
 // ScenarioDriver lists the verbs and metrics of scenarios that the simulator cannot carry out, with
 // the reasons.

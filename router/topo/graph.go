@@ -26,19 +26,19 @@ const (
 // chips. The graph first places the connections that leave the fewest choices. Connections that
 // give both chips and both directions come first, and connections that give no chip and no
 // direction come last. Connections that leave equally many choices are placed in the order of the
-// file. A connection takes cables in groups. A group has as many cables as the mesh with fewer
-// planes has planes. The last group, and a group of a RELAXED connection, may have fewer. If both
-// ends give chip and direction, one group takes all cables. At each end, a group takes one chip and
-// one free direction of this chip. A direction of a chip is free if no cable leaves the chip in
-// this direction.
-//
-// In the first mesh, the group takes the first free direction in the order E, S, W, N. Of the chips
-// with this direction and enough channels free, the group takes the chip with the lowest id. In the
-// second mesh, the group prefers the opposite direction. If no chip has the opposite direction
-// free, the group takes the first free direction in the same order. If several chips of the second
-// mesh have this direction free, the group takes the nearest chip. For the directions E and W, the
-// nearest chip is the chip whose row is nearest to the first chip's row. For N and S, the columns
-// count instead. If the graph finds no place for a connection, and some connections have the policy
+// file. A connection takes cables in groups. The number of cables in a group is the number of
+// planes of the mesh that has fewer planes. The last group of a connection may have fewer cables,
+// and so may each group of a RELAXED connection. If both ends give chip and direction, one group
+// takes all cables. At each end, a group takes one chip and one free direction of this chip. A
+// direction of a chip is free if no cable leaves the chip in this direction.  In the first mesh,
+// the group takes the first free direction in the order E, S, W, N. Of the chips with this
+// direction and enough channels free, the group takes the chip with the lowest id. In the second
+// mesh, the group prefers the opposite direction. If no chip has the opposite direction free, the
+// group takes the first free direction in the same order. If several chips of the second mesh have
+// this direction free, the group takes the chip whose place along its side is nearest to the first
+// chip's place along its own side. If an exit goes E or W, the place of its chip is the chip's row.
+// If an exit goes N or S, the place is the chip's column. So a row of one mesh may meet a column of
+// the other. If the graph finds no place for a connection, and some connections have the policy
 // RELAXED, the graph starts again. The RELAXED connections then come last, and take one group each
 // in turn. Tori give up rings to make room, see downshift.
 type graph struct {
@@ -147,10 +147,11 @@ func (g *graph) build(name string) (*Topology, error) {
 }
 
 // downshift makes room for exits in tori with connections, because the chips of a torus have no
-// free direction. downshift turns the rings of an axis into lines. downshift chooses the axis or
-// axes that give the chips named in connections a free direction. A chip in a corner leaves the
-// choice open, and so does a chip that is not in the first or last row or column. If all named
-// chips leave the choice open, downshift chooses the shorter axis. Spec §3: "TT-Fabric topology can
+// free direction. downshift turns the rings of one axis into lines, or of both axes. The chips that
+// connections name decide. For a chip in the first or last column, the rows become lines. For a
+// chip in the first or last row, the columns become lines. A chip in a corner leaves the choice
+// open, and so does a chip that is not in the first or last row or column. If all named chips leave
+// the choice open, downshift chooses the shorter axis. Spec §3: "TT-Fabric topology can
 // be an exact match of the physical connection topology, or it can be a functionally downshifted
 // topology where all available ethernet links are not utilized".
 func (g *graph) downshift() {
@@ -286,8 +287,8 @@ func (g *graph) noRoom(l graphLink, left int) error {
 	if l.z {
 		third = "; assign_z_direction asks for a third dimension, which is not supported"
 	}
-	return g.failAt(l.line, "the connection of %s with %s: there is no room for %d of its %s, because at one end at least no chip has a free direction and enough free channels "+
-		"(a direction of a chip is free if it leads to no neighbour and no other connection uses it%s); ask for fewer channels, or name other chips",
+	return g.failAt(l.line, "the connection of %s with %s: there is no room for %d of its %s, because at one end or at both ends, no chip has a free direction and enough free channels "+
+		"(a direction of a chip is free if no cable leaves the chip in this direction%s); ask for fewer channels, or name other chips",
 		g.nameOf(l.a), g.nameOf(l.b), left, Count(l.n, "channel"), third)
 }
 
@@ -349,12 +350,13 @@ func (g *graph) outlets(d *draft, m int, e graphEnd, n int) (ss []outlet) {
 	return ss
 }
 
-// facing returns one of the outlets of mesh mb in the list "to": the outlet that best faces outlet a
-// of mesh ma. An outlet in the opposite direction is best. Of several outlets in the directions E
-// and W, the outlet nearest to the row of a is best. Of several outlets in the directions N and S,
-// the outlet nearest to the column of a is best.
+// facing returns the outlet of mesh mb that best faces outlet a of mesh ma. The outlets of mb are in
+// the list "to". facing returns an outlet in the opposite direction, or if there is none, in the
+// direction of the first outlet of the list. Of several outlets in this direction, facing returns
+// the outlet whose place is nearest to the place of a. The place of an outlet is its position along
+// its side of the mesh: the row for the directions E and W, the column for N and S.
 func (g *graph) facing(ma, mb int, a outlet, to []outlet) outlet {
-	along := func(m int, s outlet) int {
+	place := func(m int, s outlet) int {
 		if s.dir == wire.East || s.dir == wire.West {
 			return s.chip / g.meshes[m].Cols
 		}
@@ -364,7 +366,7 @@ func (g *graph) facing(ma, mb int, a outlet, to []outlet) outlet {
 	if i := slices.IndexFunc(to, func(s outlet) bool { return s.dir == a.dir.Opposite() }); i >= 0 {
 		best = to[i]
 	}
-	off := func(s outlet) int { return max(along(mb, s)-along(ma, a), along(ma, a)-along(mb, s)) }
+	off := func(s outlet) int { return max(place(mb, s)-place(ma, a), place(ma, a)-place(mb, s)) }
 	for _, s := range to {
 		if s.dir == best.dir && off(s) < off(best) {
 			best = s

@@ -170,6 +170,25 @@ func TestToriMakeRoomForExits(t *testing.T) {
 	}
 }
 
+// TestExitsOfTurnedSides finds that exits keep their order along the sides of two meshes, if they leave
+// one mesh to the E and the other to the S: the chip in row i meets the chip in column i.
+func TestExitsOfTurnedSides(t *testing.T) {
+	mesh := strings.Replace(m0, "[ 2, 2 ]", "[ 3, 3 ]", 1)
+	ring := strings.NewReplacer("[ 2, 2 ]", "[ 3, 3 ] dim_types: [ LINE, RING ]", "M0", "M1").Replace(m0) // no chip has E or W free
+	topo, err := Load("f", []byte(mesh+ring+strings.ReplaceAll(g0+connection("mesh_id: 0", "mesh_id: 1", "channels { count: 6 }"), `"M0" mesh_id: 1`, `"M1" mesh_id: 1`)+"}\n"+topGraph))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got [][2]wire.ChipID
+	for _, x := range topo.Exits(0, 1) {
+		got = append(got, [2]wire.ChipID{x.Local.Node.Chip, x.Peer.Node.Chip})
+	}
+	slices.SortFunc(got, func(a, b [2]wire.ChipID) int { return int(a[0]) - int(b[0]) })
+	if want := [][2]wire.ChipID{{2, 6}, {2, 6}, {5, 7}, {5, 7}, {8, 8}, {8, 8}}; !slices.Equal(got, want) {
+		t.Errorf("the chips of the exits are %v, want %v", got, want)
+	}
+}
+
 // TestRelaxedConnectionsShareTheRoom finds that RELAXED connections share the room if there is not
 // enough room for all. STRICT connections get all cables that they ask for, or Load returns an
 // error.
@@ -258,11 +277,11 @@ func TestBadGraphs(t *testing.T) {
 		{"self-loop", m0 + g0 + strings.Replace(conn, "mesh_id: 1", "mesh_id: 0", 1) + "}\n" + topGraph, "f:10: a connection of graph G0 joins a mesh with itself; a connection must join two meshes"},
 		{"one node", m0 + g0 + "connections { nodes { mesh { mesh_descriptor: \"M0\" } } channels { count: 1 } }}\n" + topGraph, "f:10: a connection of graph G0 has 1 nodes: want two; write one connection for each pair"},
 		{"too many cables", m0 + g0 + strings.Replace(conn, "count: 2", "count: 30", 1) + "}\n" + topGraph,
-			"f:10: the connection of mesh 0 with mesh 1: there is no room for 14 of its 30 channels, because at one end at least no chip has a free direction and enough free channels (a direction of a chip is free if it leads to no neighbour and no other connection uses it); ask for fewer channels, or name other chips"},
+			"f:10: the connection of mesh 0 with mesh 1: there is no room for 14 of its 30 channels, because at one end or at both ends, no chip has a free direction and enough free channels (a direction of a chip is free if no cable leaves the chip in this direction); ask for fewer channels, or name other chips"},
 		{"no exit", strings.Replace(m0, "[ 2, 2 ]", "[ 3, 3 ] dim_types: [RING, RING]", 1) + g0 + strings.NewReplacer("count: 2", "count: 2 policy: RELAXED", "mesh_id: 0", "mesh_id: 0 device_id: 4", "mesh_id: 1", "mesh_id: 1 device_id: 4").Replace(conn) + "}\n" + topGraph,
-			"f:10: the connection of M0D4 with M1D4: there is no room for 2 of its 2 channels, because at one end at least no chip has a free direction and enough free channels (a direction of a chip is free if it leads to no neighbour and no other connection uses it); ask for fewer channels, or name other chips"},
+			"f:10: the connection of M0D4 with M1D4: there is no room for 2 of its 2 channels, because at one end or at both ends, no chip has a free direction and enough free channels (a direction of a chip is free if no cable leaves the chip in this direction); ask for fewer channels, or name other chips"},
 		{"no third dimension", strings.Replace(m0, "[ 2, 2 ]", "[ 3, 3 ] dim_types: [RING, RING]", 1) + g0 + strings.Replace(conn, "channels { count: 2 }", "channels { count: 16 } assign_z_direction: true", 1) + "}\n" + topGraph,
-			"f:10: the connection of mesh 0 with mesh 1: there is no room for 4 of its 16 channels, because at one end at least no chip has a free direction and enough free channels (a direction of a chip is free if it leads to no neighbour and no other connection uses it; assign_z_direction asks for a third dimension, which is not supported); ask for fewer channels, or name other chips"},
+			"f:10: the connection of mesh 0 with mesh 1: there is no room for 4 of its 16 channels, because at one end or at both ends, no chip has a free direction and enough free channels (a direction of a chip is free if no cable leaves the chip in this direction; assign_z_direction asks for a third dimension, which is not supported); ask for fewer channels, or name other chips"},
 		{"z", m0 + g0 + strings.Replace(conn, "channels", "assign_z_direction: up channels", 1) + "}\n" + topGraph, "f:13: assign_z_direction: up, want true or false"},
 		{"directional", m0 + g0 + strings.Replace(conn, "channels", "directional: 2 channels", 1) + "}\n" + topGraph, "f:13: directional: 2, want true or false"},
 		{"pattern", m0 + g0 + "graph_topology: TREE }\n" + topGraph, "f:10: graph_topology of graph G0: TREE, want ALL_TO_ALL or RING"},

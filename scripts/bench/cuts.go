@@ -163,7 +163,7 @@ func (f *cutFabric) anyCable(r *rand.Rand) topo.Cable {
 // cutFlows holds counts of the writes of the flows over cut cables.
 type cutFlows struct {
 	writes, lost, doubled uint64
-	err                   error // error of a write that was not performed, or perhaps not performed, of the first flow with such a write
+	err                   error // last error of the first flow in which a write was not performed, or perhaps not performed
 }
 
 // cutFlow is a flow of small writes from one end of a cable to the other, on the plane of the

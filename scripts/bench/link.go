@@ -193,7 +193,7 @@ func (l *link) arm() {
 func (l *link) pump(size int, d time.Duration) error {
 	msg := bytes.Repeat([]byte{0xA5}, size)
 	end := mono.Time(time.Since(l.start)).Add(d)
-	off := 0 // offset in the message of the packet that is to be sent next
+	off := 0 // offset in the message at which the next packet begins
 	l.step(func(mono.Time) {
 		l.fill = func(now mono.Time) {
 			for !now.After(end) {

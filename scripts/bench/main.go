@@ -93,7 +93,7 @@ var measurements = []measurement{
 func main() {
 	b := &bench{report: report{Machine: facts()}}
 	far := flag.String("far", "", "be the far end of this transport (used by the program itself)")
-	task := flag.String("task", "", "task of the far end: drain or echo (used by the program itself)")
+	task := flag.String("task", "", "task of the far end, such as drain or echo (used by the program itself)")
 	flag.IntVar(&b.rounds, "rounds", 5, "interleaved rounds")
 	seconds := flag.Float64("seconds", 1, "time of each goodput measurement, in seconds")
 	flag.StringVar(&b.only, "only", "", "name of one measurement: goodput, latency, session, chain, alltoall, idle, growth, many, attach, hostblocks, socket or collective; the scripts wan, loss, cuts and container call the measurements of these names")
@@ -101,7 +101,7 @@ func main() {
 	names := flag.String("kinds", "", "transports to measure, with commas; empty: all")
 	out := flag.String("o", "", "write the results as JSON to this file, and plots beside it (default results/TIME.json)")
 	plot := flag.String("plot", "", "measure nothing; print this results file, and plot the results again")
-	flag.StringVar(&b.ttfabric, "ttfabric", "", "path of the fabric's program, for the idle cost")
+	flag.StringVar(&b.ttfabric, "ttfabric", "", "path of the program ttfabric; most measurements need it")
 	flag.StringVar(&b.pingpong, "pingpong", "", "path of the built ping-pong in C")
 	flag.StringVar(&b.credits, "credits", "", "path of the built sender with few credits in C")
 	flag.StringVar(&b.cables, "cables", "", "path of the built all-to-all traffic over cables in C")

@@ -136,9 +136,9 @@ func (l *lab) cutOnce(c cut) (took time.Duration, err error) {
 }
 
 // noticed reads the events since the cut, which was made between "at" and "made". If a link of a cut
-// cable went down too late or not at all, noticed returns an error. A link may be as much later as its
-// chip waited for a processor, which the link says in the event. If all cables are cut, the chips must
-// also have new tables in time.
+// cable went down too late or not at all, noticed returns an error. If a chip waited for a processor, its
+// links may go down later by this time. The event of the link gives the time. If all cables are cut, the
+// chips must also have new tables in time.
 func (l *lab) noticed(c cut, at, made time.Time) (took time.Duration, err error) {
 	events, err := l.events(at)
 	if err != nil {

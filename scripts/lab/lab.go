@@ -39,7 +39,8 @@ const (
 	bothCables = 2
 )
 
-// profile is the profile of link timers for chips that share processors.
+// profile is the profile of the chips' link timers. At first, profile is the one for chips that share
+// processors. The method "cuts" tries other profiles.
 var profile = ttlink.ProfileCrowded.Name
 
 // lab runs two chips in two network namespaces.

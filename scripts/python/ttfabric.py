@@ -238,7 +238,7 @@ class Chip:
     # Commands
 
     def write(self, dst: str, addr: int, data: bytes, *, plane: int = 0, posted: bool = False) -> None:
-        """Writes data of any length. The destination performs up to 1 MiB of a write to the own chip at one instant."""
+        """Writes data of any length. The own chip performs each block of up to 1 MiB at one instant."""
         view = memoryview(data).cast("B")
         for at in range(0, max(len(view), 1), MAX_BLOCK):
             self._do(dst, _WRITE, addr + at, 0, _POSTED if posted else 0, plane, payload=view[at:at + MAX_BLOCK])

@@ -25,9 +25,9 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 from ttfabric import MAX_PACKET, Chip, FabricError, Timeout, chip_name, noc, parse_chip
 
-BLOCK_SIZE, OWNER_SIZE = 96, 64  # lengths of an end's block, and of the half that its owner writes, in bytes
+BLOCK_SIZE, OWNER_SIZE = 96, 64  # lengths of an end's block, and of the first part, which its owner writes, in bytes
 _MET, _COUNT, _FARE = 24, 64, 80  # offsets in a block
-_SENDER_OFFSET, _RECEIVER_OFFSET = 0x20000, 0x200A0  # of the blocks of a number, in their tile
+_SENDER_OFFSET, _RECEIVER_OFFSET = 0x20000, 0x200A0  # offsets of the two blocks of a socket, in the tile of its number
 _BLOCK = struct.Struct("<IBBBxQQQIIHHI16x")
 _MAGIC = 0x4B535454
 _OPEN, _CLOSED, _FAILED = 0, 1, 2  # farewells
@@ -171,7 +171,7 @@ class _End:
         return int.from_bytes(b[:4], "little"), int.from_bytes(b[_FARE - _COUNT:_FARE - _COUNT + 4], "little")
 
     def _wait_counter(self, last: int, seconds: float) -> None:
-        """Waits until the counter is no longer last, at most the given time."""
+        """Waits until the counter has another value than last, at most the given time."""
         if last > _WRAP - 2 * self._size:  # a chip's wait cannot wait for a counter that wraps
             time.sleep(0.001)
             return
@@ -216,10 +216,10 @@ class _End:
             raise ValueError("the socket is closed")
 
     def _repeat(self, command: Callable[[], None], after: Optional[int] = None) -> None:
-        """Performs a command for the other end, and repeats it while it gets lost. Of an increment, after is the counter after it.
+        """Performs a command for the other end, and repeats it while it gets lost. For an increment, after is the counter's value afterwards.
 
-        If nobody knows whether the command was performed, a look at the other end's block decides. A chip that has performed the
-        reads never performs the earlier command.
+        If nobody knows whether the command was performed, a look at the other end's block decides. A chip that has answered this
+        look never performs the earlier command.
         """
         for tries in range(MAX_REPEATS + 1):
             try:
@@ -357,7 +357,7 @@ class Receiver(_End):
         self._usable()
         count, fare = self._words()
         if fare == _CLOSED and not self._ended:
-            count, _ = self._words()  # the bytes sent count all bytes
+            count, _ = self._words()  # the counter now includes all bytes
             self._ended = True
         elif fare == _FAILED and not self._ended:
             self._fail(self._gone("failed", "it has failed, or its program has given up"))
@@ -370,7 +370,7 @@ class Receiver(_End):
         return self._sent - self._taken
 
     def recv(self, most: int = 1 << 20) -> bytes:
-        """Waits until at least a page has come, and returns at most most bytes, in whole pages. After the last byte, recv returns b""."""
+        """Waits until at least a page has come, and returns whole pages, with no more bytes than the argument most. After the last byte, recv returns b""."""
         if most < self._page:
             raise ValueError(f"a receive of at most {most} bytes: want at least the page of {self._page} bytes")
         seconds = 0.002

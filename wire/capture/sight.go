@@ -14,9 +14,9 @@ type Sight struct {
 	Fault      bool   // an injected fault has affected the datagram
 
 	Frame         wire.Frame      // the decoded frame; valid if IsFrame
-	IsFrame       bool            // the datagram has the magic, the version and a kind of TT-link; if the capture cut the datagram off, the kind does not matter
-	Head          wire.PacketView // header of the packet that has the frame as a piece; nil: unknown
-	Retransmitted bool            // data frame or write: such a frame with the same number or a later number has passed before
+	IsFrame       bool            // the datagram begins as a TT-link frame does: magic, version and one of the kinds; the kind is not checked if the capture cut the datagram off
+	Head          wire.PacketView // data frame: header of the packet of which the frame carries a piece; nil: unknown
+	Retransmitted bool            // numbered frame: an earlier frame of the same session and direction had the same number or a later number
 }
 
 // Limits of a capture's buffer in a chip, in bytes. The buffer holds the captured datagrams that
@@ -27,12 +27,14 @@ const (
 	MaxBuffer     = 1 << 30  // largest size of the buffer
 )
 
-// MaxTracks is the largest number of directions of sessions that a [Tracker] follows. When one more
-// direction appears, the Tracker discards its data about all directions.
+// MaxTracks is the largest number of streams that a [Tracker] follows. A stream is one direction of
+// one session at one port. When one more stream appears, the Tracker discards its data about all
+// streams.
 const MaxTracks = 1024
 
-// Tracker follows the data frames of a capture, to find retransmissions and the headers of packets.
-// The zero value is ready for use.
+// Tracker follows the numbered frames of a capture: data frames, L1 writes and MMIO writes. Tracker
+// finds retransmitted frames, and finds the packet header that belongs to each data frame. The zero
+// value is ready for use.
 type Tracker struct{ dirs map[trackKey]*track }
 
 type trackKey struct {

@@ -29,7 +29,7 @@ type PoolView struct {
 	Seen       int       `json:"seen"`       // the number of chips that are alive according to the pool
 	Expected   int       `json:"expected"`   // the number of chips in the whole pool
 	Unreadable uint64    `json:"unreadable"` // the number of TCP streams that the chip could not decrypt, because the chip and the sender have no common key
-	Refused    uint64    `json:"refused"`    // the number of claims to be a chip of the fabric that the chip refused, and of datagrams that were longer than a member sends
+	Refused    uint64    `json:"refused"`    // how often the chip refused a sender that claimed to be a chip of the fabric, plus the number of refused datagrams that were longer than a member's datagrams
 	Versions   uint64    `json:"versions"`   // the number of datagrams and streams that the chip dropped because their encryption had another version
 	Keys       []KeyView `json:"keys"`       // the keys that encrypt the pool's gossip; empty: the gossip is not encrypted
 }

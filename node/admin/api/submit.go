@@ -29,7 +29,7 @@ const (
 // Times of a batch.
 const (
 	stopPatience = 200 * time.Millisecond // longest time that Submit waits after it has asked the chip to stop a batch; Submit then closes the connection
-	fullPause    = 50 * time.Millisecond  // time before Submit sends a batch again that the chip has no place for
+	fullPause    = 50 * time.Millisecond  // time until Submit sends a batch again, if the chip had no place for the batch
 	stopAgain    = 10 * time.Millisecond  // time between two calls that ask the chip to stop a batch; Submit repeats the call because the batch may not have reached the chip yet
 )
 

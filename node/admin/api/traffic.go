@@ -17,8 +17,8 @@ func (c *Client) StartTraffic(ctx context.Context, t TrafficStart) error {
 	return c.call(ctx, "POST", "/v1/traffic", t, nil)
 }
 
-// Traffic returns the chip's report of the traffic run so far. If owner is not 0, the run must be
-// one of this owner's, and the call extends the owner's claim; see [TrafficStart].Owner.
+// Traffic returns the chip's report of the traffic run so far. If owner is not 0, the run must
+// belong to this owner, and the call extends the owner's claim; see [TrafficStart].Owner.
 func (c *Client) Traffic(ctx context.Context, owner uint64) (r traffic.Report, err error) {
 	return r, c.call(ctx, "GET", "/v1/traffic"+ofOwner(owner), nil, &r)
 }

@@ -75,12 +75,12 @@ type ChipView struct {
 // while its process waits for a processor, or is stopped, for at least 100 ms. A starved chip sends
 // and receives nothing.
 type StarvedView struct {
-	Times    uint64     `json:"times"`              // the number of times
-	TotalS   float64    `json:"total_seconds"`      // the sum of all times
-	LongestS float64    `json:"longest_seconds"`    // the longest time
-	LastS    float64    `json:"last_for_seconds"`   // the latest time; 0: the chip was never starved
-	LastEnd  *time.Time `json:"last_end,omitempty"` // when the latest time ended; absent if the chip was never starved
-	LatestS  []float64  `json:"latest_seconds"`     // the latest times, at most 16, oldest first
+	Times    uint64     `json:"times"`              // how often the chip was starved
+	TotalS   float64    `json:"total_seconds"`      // how long the chip was starved in all
+	LongestS float64    `json:"longest_seconds"`    // the length of the longest starvation
+	LastS    float64    `json:"last_for_seconds"`   // the length of the latest starvation; 0: the chip was never starved
+	LastEnd  *time.Time `json:"last_end,omitempty"` // when the latest starvation ended; absent if the chip was never starved
+	LatestS  []float64  `json:"latest_seconds"`     // the lengths of the latest starvations, at most 16, oldest first
 }
 
 // MemberView is a chip that is alive according to the gossip pool.

@@ -48,8 +48,8 @@
 //	3  wait     u64 address of a word of 32 bits in the chip's own memory, u32 value, u8 test, 3
 //	            bytes 0; the chip answers when the word equals the value (test 0), or is at least
 //	            the value (test 1). The address must be a multiple of 4.
-//	4  cancel   u64 number of a wait, a barrier, an events, a claim or an end request of this connection,
-//	            which ends with error 4, if it is still open
+//	4  cancel   u64 number of a wait, a barrier, an events, an end, a hold or a claim request of this
+//	            connection. If this request is still open, the request ends with error 4.
 //	5  barrier  u32 rank, u32 number of ranks, the name (1 to 64 bytes); the chip answers when all
 //	            ranks have sent a barrier of this name to this chip. When a rank's connection
 //	            closes, the other ranks' barriers of this name end with error 6, now and later.

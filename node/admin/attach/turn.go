@@ -29,7 +29,8 @@ import (
 // # Changes
 //
 //	resting -> calling   a caller sends a request
-//	resting -> reading   another request is sent, or the client has rested for restTime
+//	resting -> reading   a request is sent that no caller of Perform waits for, or the client has rested
+//	                     for restTime
 //	calling -> resting   the caller has its result, and no other request is open
 //	calling -> reading   another request is open, the result did not come within pollTime, a frame is
 //	                     too long for the memory, or the request cannot be written at once

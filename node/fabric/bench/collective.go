@@ -25,7 +25,7 @@ type CollectiveRun struct {
 	Call   collective.Call // the operation; Count is not used
 	Sizes  []int           // sizes of the data in bytes, as nccl-tests counts them; see [CollectiveRow]
 	Rounds int             // calls that are timed, at least 1
-	Warm   int             // calls before, which are not timed
+	Warm   int             // calls before the timed calls, which are not timed
 	Links  int             // number of planes
 }
 
@@ -438,7 +438,8 @@ func CollectiveFoot(rows []CollectiveRow) (text string, wrong int) {
 }
 
 // ParseCollective returns the call and the sizes that texts describe. The sizes go from "least" to "most"
-// in bytes, each "times" times the one before. The texts may end in K, M or G, for 2^10, 2^20 or 2^30.
+// bytes. Each size is the size before it, multiplied by "times". The texts "least" and "most" may end in
+// K, M or G, for 2^10, 2^20 or 2^30.
 func ParseCollective(kind, typ, redop, scheme, least, most string, times int) (c collective.Call, sizes []int, err error) {
 	var errs [6]error
 	var a, b int
@@ -473,7 +474,8 @@ func parseBytes(text string) (int, error) {
 	return n << shift, nil
 }
 
-// CollectiveSizes returns the sizes from "least" to "most", each "times" times the one before.
+// CollectiveSizes returns the sizes from "least" to "most". Each size is the size before it, multiplied by
+// "times".
 func CollectiveSizes(least, most, times int) ([]int, error) {
 	if least < 1 || most < least || most > collective.MaxCount || times < 2 {
 		return nil, spec.Usagef("sizes from %d to %d bytes with factor %d: want sizes from 1 to %d, the smallest one first, and a factor of at least 2", least, most, times, collective.MaxCount)

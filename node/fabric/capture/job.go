@@ -205,9 +205,9 @@ func (j *Job) item(it *item, ids [][]int) error {
 	return nil
 }
 
-// tellBegun takes note that a stream of the chip with number s has begun. When the first streams of all chips have
-// begun that ran at the call of [New], tellBegun says so. From this moment on, the capture misses no frame of these
-// chips. If a chip started later, tellBegun says so when the chip's first stream begins.
+// tellBegun takes note that a stream of the chip with number s has begun. When each chip that ran at the call of [New]
+// has begun its first stream, tellBegun says so. From this moment on, the capture misses no frame of these chips. If a
+// chip started later, tellBegun says so when the chip's first stream begins.
 func (j *Job) tellBegun(s int) {
 	if j.Say == nil || s >= len(j.chips) || j.begun[s] {
 		return

@@ -99,7 +99,7 @@ func copyRecordings(ctx context.Context, id, from string, places map[string]stri
 	case errors.Is(err, errNotThere):
 		return nil // no chip has recorded anything yet
 	case err == nil && len(unknown) > 0:
-		return fmt.Errorf("the containers have recordings for %s, but the run folder with these names does not exist any more; 'ttfabric down --recordings DIR' copies the recordings to DIR", strings.Join(slices.Sorted(maps.Keys(unknown)), ", "))
+		return fmt.Errorf("the containers have recordings for %s, but the run folder that allows copies to these folders does not exist any more; 'ttfabric down --recordings DIR' copies the recordings to DIR", strings.Join(slices.Sorted(maps.Keys(unknown)), ", "))
 	}
 	return err
 }
@@ -273,8 +273,8 @@ func labelled(m *spec.Spec, name string, labels map[string]string) {
 	}
 }
 
-// composed sets the folders of this machine and the file with the gossip keys in m, which no chip
-// knows. composed reads these paths from the labels and mounts of the container with the given id.
+// composed sets in m the paths that no chip knows: the folders of this machine, and the file with the
+// gossip keys. composed reads these paths from the labels and mounts of the container with the given id.
 func composed(ctx context.Context, m *spec.Spec, id string) error {
 	out, err := docker(ctx, "inspect", "--type", "container", "--format", `{"Labels": {{json .Config.Labels}}, "Mounts": {{json .Mounts}}}`, id)
 	if err != nil {

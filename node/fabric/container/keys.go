@@ -38,7 +38,7 @@ func (k *Keys) Write(ctx context.Context, in io.Reader, m *spec.Spec, t *topo.To
 		files[folder.KeysFile] = folder.KeyList(keys)
 	}
 	if m.Auth == spec.MTLS && m.PKI == "" {
-		return "", spec.Usagef("--transport quic: want the folder of the chips' certificates with --pki; 'ttfabric pki make %s --name %s' makes such a folder", t.Name, m.Name)
+		return "", spec.Usagef("--transport quic: the chips need certificates; name their folder with --pki; 'ttfabric pki make %s --name %s' makes such a folder", t.Name, m.Name)
 	}
 	if m.Auth == spec.MTLS {
 		if err := folder.CheckCertificates(m, t); err != nil {

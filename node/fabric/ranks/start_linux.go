@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// attributes puts each rank into a process group of its own, so that a Ctrl-C of the terminal goes to
-// the launcher alone. If the launcher is killed, the kernel kills its ranks (prctl(2),
-// PR_SET_PDEATHSIG).
+// attributes returns the attributes of a rank's process. Each rank has a process group of its own, so
+// that a Ctrl-C of the terminal goes to the launcher alone. If the launcher is killed, the kernel kills
+// its ranks (prctl(2), PR_SET_PDEATHSIG).
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

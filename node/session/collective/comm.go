@@ -42,7 +42,7 @@ const (
 	fifoSize       = Slots * SlotSize
 	areaSize       = collective.MaxRanks * maxLanes * fifoSize // FIFOs of one generation, in bytes
 	controlSize    = 0x1000                                    // control words of one generation, in bytes
-	ackOffset      = 0x40                                      // words for acknowledgements, by sending rank's peer and lane
+	ackOffset      = 0x40                                      // offset of the acknowledgements at the sending chip: one word for each receiving rank and lane
 	boardOffset    = ackOffset + collective.MaxRanks*maxLanes*4
 	boardSize      = 16
 	maxPlans       = 64                       // schedules that a communicator keeps
@@ -51,7 +51,7 @@ const (
 	abortLeft      = 1 << 11                  // in an abort word: the rank has left the operation; else its chip is dead
 	abortShift     = 12                       // position of the generation in an abort word
 	abortRank      = abortLeft - 1
-	lifeReadsAhead = 16 // reads of lives that a new communicator has under way
+	lifeReadsAhead = 16 // largest number of incarnations that a new communicator reads at once
 )
 
 // Options describe a communicator.

@@ -53,8 +53,8 @@
 //
 // If a chip dies or restarts, or if no route to a chip is left, the operation ends on every rank with a
 // [DeadError] that names the chip. If a rank's context ends during a call, the operation ends on all other
-// ranks with an [AbandonedError] that names the rank. A rank that learns of a failure tells all other
-// ranks. After a failure, each call of the communicator returns the error of the failure.
+// ranks with an [AbandonedError] that names the rank. A rank that notices a failure itself tells all
+// other ranks. After a failure, each call of the communicator returns the error of the failure.
 // [Comm.Shrink] makes a communicator of the ranks that are left, as ULFM's MPI_Comm_shrink does.
 //
 // Each communicator that Shrink makes has the next generation. Even and odd generations have

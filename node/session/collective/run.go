@@ -123,8 +123,8 @@ type run struct {
 	over  bool   // the communicator has failed
 }
 
-// Do performs one operation. The lengths of in and out are those of the methods [collective.Call.InCount]
-// and [collective.Call.OutCount], in bytes.
+// Do performs one operation. The methods [collective.Call.InCount] and [collective.Call.OutCount] return
+// how many elements in and out must have.
 func (c *Comm) Do(ctx context.Context, call collective.Call, in, out []byte) error {
 	select {
 	case c.turn <- struct{}{}:
@@ -326,8 +326,8 @@ func (r *run) peers() (ps []int) {
 	return slices.Compact(ps)
 }
 
-// until waits until move i has brought its elements below "to", as the receiver's offset counts them, or
-// the whole move if "to" is negative.
+// until waits until move i has brought all its elements whose index in the receiver's buffer is below
+// "to". If "to" is negative, until waits for the end of the move.
 func (r *run) until(i, to int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -405,8 +405,8 @@ func (r *run) receiveAll(q *queue) error {
 	return nil
 }
 
-// part returns the number of elements of b, divided by n. If b does not have so many whole elements,
-// part returns an error.
+// part divides b into n equal parts, and returns the number of elements of each part. If the parts would
+// not have whole elements, part returns an error.
 func part(b []byte, t collective.Type, n int) (int, error) {
 	if !t.Valid() {
 		return 0, fmt.Errorf("%s: there is no such type of elements", t)

@@ -16,10 +16,10 @@ import (
 // and cannot be used any more. If a further chip dies later, the new communicator fails, and can be shrunk
 // again.
 //
-// The ranks agree in rounds. In each round a rank tells all living ranks which ranks it counts as dead, and
-// waits for their words. When all words of a round are equal, the rank decides, and tells the others.
-// A rank that has been told a decision takes this decision. Ranks without a route to each other count
-// each other as dead, and each part of the fabric continues by itself.
+// The ranks agree in rounds. In each round, a rank sends all living ranks the set of the ranks that it
+// counts as dead, and waits for their sets. When all sets of a round are equal, the set is the rank's
+// decision, and the rank tells the others. A rank that has been told a decision takes this decision. Ranks
+// without a route to each other count each other as dead, and each part of the fabric continues by itself.
 func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	select {
 	case c.turn <- struct{}{}:

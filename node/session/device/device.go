@@ -187,8 +187,9 @@ func (ls Links) Flush() error {
 var ErrNoState = errors.New("the header was not prepared for this command: call the SetState of the command first")
 
 // With copies the fields that u names from c into the prepared headers, and sends the payload on
-// each link. With returns [ErrNoState], and changes no header, if a header was prepared for another
-// kind of command, or for a unicast instead of a multicast.
+// each link. The argument "many" says whether the call is a multicast. With returns [ErrNoState], and
+// changes no header, if a header was prepared for another kind of command. A header of a unicast does
+// not fit a multicast, or the other way round.
 func (ls Links) With(u Update, c wire.Command, many bool, payload []byte) error {
 	for i := range ls {
 		if h := &ls[i].Header; !ls[i].ready || h.Command.Type != c.Type || h.Many() != many {

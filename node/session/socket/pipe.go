@@ -33,8 +33,8 @@ const (
 // Unknown is the length of a stream whose length is not known before its end.
 const Unknown = math.MaxUint64
 
-// ErrSum is the error of a stream whose received bytes have another SHA-256 or length than the
-// sender has sent.
+// ErrSum is the error of a stream whose received bytes have another SHA-256 or length than the sent
+// bytes.
 var ErrSum = errors.New("the received bytes differ from the sent bytes: their SHA-256 differs")
 
 // Piped says what a pipe has sent or received.

@@ -134,7 +134,7 @@ func (o *Options) fits(t *topo.Topology, n wire.FabricNodeID, at wire.NocAddr, r
 	}
 	for _, x := range tiles {
 		if x.X == at.X() && x.Y == at.Y() && !x.Harvested && at.Offset()+need > x.Size {
-			return fmt.Errorf("a FIFO of %d bytes at %s of chip %s: the tile has %d bytes after this address", o.Size, at, n, x.Size-min(x.Size, at.Offset()+fifo.BlockSize))
+			return fmt.Errorf("a socket with a FIFO of %d bytes at %s of chip %s: the %s needs %d bytes there, and the tile has %d bytes after this address", o.Size, at, n, r, need, x.Size-min(x.Size, at.Offset()))
 		}
 	}
 	return nil
