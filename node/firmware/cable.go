@@ -396,6 +396,7 @@ func (t *tile) takeResponses() (moved bool) {
 // takeRequests performs the requests that came, or passes them on.
 func (t *tile) takeRequests() (moved bool) {
 	q := &t.in[requests]
+	t.forgetQueued()
 	for len(q.list) > 0 {
 		x := &q.list[0]
 		if x.late(t.m.now) { // the message may have become late while the firmware could not work
@@ -418,14 +419,17 @@ func (t *tile) takeRequests() (moved bool) {
 	return moved
 }
 
-// answerTo performs a request, and sends the answer. If there is no room for the answer, answerTo does
-// nothing and returns false.
+// answerTo performs a request, and sends the answer. If there is no room for the answer, or if the request must
+// wait for the host, answerTo returns false.
 func (t *tile) answerTo(x *message) bool {
 	a := x.reply(0, nil)
 	if a.origin != t.m.cfg.Self && !t.hasRoom(&a) {
 		return false
 	}
-	a.reason, a.data = t.serve(x)
+	var ended bool
+	if a.reason, a.data, ended = t.perform(x, false); !ended {
+		return false
+	}
 	if a.reason != 0 {
 		a.data = nil
 	}

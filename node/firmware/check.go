@@ -19,7 +19,7 @@ const (
 	BadPage                       // a scatter page breaks a rule
 	NoMemory                      // the chip has reached its limit of host memory for tiles
 	BadIndex                      // wr_idx and rd_idx name more than four entries; the queue stands still until the host stores its index again
-	HostRefused                   // the host memory refused a transfer
+	HostRefused                   // the host memory refused a transfer, or no host lends the chip memory
 	NoWay                         // no chip has the position, or no cable leads to the chip
 	NoAnswer                      // no answer came in [AnswerTimeout]
 	UnknownFate                   // the session of a cable ended while a write was on the cable; nobody knows whether the write arrived
@@ -86,7 +86,14 @@ func (k *tileKinds) check(e *Entry) Reason {
 		return 0
 	case a.Offset()%blockAlignOf(t.Kind) != 0:
 		return Misaligned
-	case a.Offset()+uint64(e.Data) > k.sizes[t.Kind] && e.Data > BlockSize:
+	}
+	if off, ok := k.memory.HostOffset(a); ok {
+		if off+uint64(e.Data) > HostSize {
+			return BadTarget
+		}
+		return 0
+	}
+	if a.Offset()+uint64(e.Data) > k.sizes[t.Kind] && e.Data > BlockSize {
 		return BadTarget // registers are never that long
 	}
 	return 0

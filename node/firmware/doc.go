@@ -35,8 +35,13 @@
 // if the host goes away while data are under way. The flags of a completion change only after the
 // host has acknowledged the last write.
 //
-// The target of a request is a tile of a chip. The firmware refuses the window of the PCIe tile as
-// target. Packets and kernels reach host memory by this window, but requests in the queues do not.
+// The target of a request may be the window of the PCIe tile to host memory: tile 0-3, from offset
+// 0x8_0000_0000 on. The request then reads or writes the memory of the target chip's host, because the
+// firmware performs requests by NoC reads and writes (BDMS, "Stage 3"). The later requests of the same
+// queue wait for the host. If the host does not perform the request within [AnswerTimeout], the request ends
+// with [DestUnreachable]. Nobody knows then whether the host performs a write. The firmware refuses a
+// request beyond the end of the host's memory, and a request while no host lends the chip memory. A scatter
+// page cannot name the window.
 //
 // Package host is the host's side of the queues in Go; 'ttfabric host' uses that package.
 //

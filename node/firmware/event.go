@@ -35,11 +35,11 @@ func (e *Event) String() string {
 // tell reports a request of a tile.
 func (t *tile) tell(e *Entry, why Reason) {
 	m := t.m
-	if t.reports++; t.reports > MaxReports || len(m.events) >= MaxEvents {
+	if t.counters.reports++; t.counters.reports > MaxReports || len(m.events) >= MaxEvents {
 		m.dropped++
 		return
 	}
-	m.events = append(m.events, Event{Channel: t.ch, Reason: why, Why: why.String(), Request: e.String(), Flags: e.Flags, Last: t.reports == MaxReports})
+	m.events = append(m.events, Event{Channel: t.ch, Reason: why, Why: why.String(), Request: e.String(), Flags: e.Flags, Last: t.counters.reports == MaxReports})
 }
 
 // HasEvent reports whether an event waits.

@@ -106,6 +106,7 @@ type transfer struct {
 	ch       wire.Channel
 	id, part uint32
 	pull     bool
+	window   uint32 // number of a read or write in the window to host memory; 0: the transfer is another one
 }
 
 // transferEnd is the end of a transfer.
@@ -299,7 +300,7 @@ func (m *Machine) startTransfer(x transfer, t Transfer) bool {
 		m.transfers = map[uint64]transfer{}
 	}
 	m.transfers[t.ID] = x
-	if !x.pull {
+	if !x.pull && x.window == 0 {
 		if m.moving == nil {
 			m.moving = map[transfer]bool{}
 		}

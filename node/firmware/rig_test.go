@@ -37,6 +37,8 @@ type unit struct {
 	stores    []noc.Write // what the firmware stored into tiles for hosts
 	host      map[uint64]byte
 	transfers []Transfer
+	deaf      bool // the host performs no transfers
+	refuses   bool // the host refuses transfers
 }
 
 // cable is one direction of a cable.
@@ -134,7 +136,15 @@ func (u *unit) StartTransfer(_ mono.Time, t Transfer) bool {
 
 // transferred performs the transfers that the chip has started.
 func (u *unit) transferred() (moved bool) {
+	if u.deaf {
+		return false
+	}
 	for _, t := range u.transfers {
+		if u.refuses {
+			u.m.TransferDone(u.w.now, t.ID, wire.OutcomeBadAddress, nil)
+			moved = true
+			continue
+		}
 		var b []byte
 		if t.Write {
 			for i, v := range t.Data {

@@ -13,24 +13,24 @@ import (
 
 // tile is the firmware of one ethernet tile.
 type tile struct {
-	m        *Machine
-	ch       wire.Channel
-	at       noc.Tile
-	head     *request   // request at the head of the submission queue that the firmware has accepted
-	open     []*request // accepted requests that have not ended, oldest first; head is one of them until it ends
-	id       uint32     // id of the last request; each process of the chip begins with other ids
-	answer   []message  // answers to parts of the tile's own requests that wait for room for their transfer, or for the firmware of this tile to work
-	lost     []message  // answers to requests whose fate is unknown, because a session of the cable ended; they wait for room
-	in       [numClasses]inQueue
-	out      [numClasses]outQueue
-	ended    []transferEnd // transfers of the tile's requests that have ended, and that the tile has not handled yet
-	rerouted bool          // other cables are in use, and the tile has not looked at its requests since
-	owes     bool          // the tile has not sent the present numbers of messages to the other end of the cable
-	told     bool          // the tile has sent its numbers in this session of the cable
-	stuck    bool          // the host's indices are wrong, and the firmware has reported the wrong indices
-	retry    mono.Time     // end of a pause; 0: none
+	m      *Machine
+	ch     wire.Channel
+	at     noc.Tile
+	head   *request   // request at the head of the submission queue that the firmware has accepted
+	open   []*request // accepted requests that have not ended, oldest first; head is one of them until it ends
+	id     uint32     // id of the last request; each process of the chip begins with other ids
+	answer []message  // answers to parts of the tile's own requests that wait for room for their transfer, or for the firmware of this tile to work
+	lost   []message  // answers to requests whose fate is unknown, because a session of the cable ended; they wait for room
+	in     [numClasses]inQueue
+	out    [numClasses]outQueue
+	ended  []transferEnd // transfers of the tile's requests that have ended, and that the tile has not handled yet
+	windows
+	rerouted bool      // other cables are in use, and the tile has not looked at its requests since
+	owes     bool      // the tile has not sent the present numbers of messages to the other end of the cable
+	told     bool      // the tile has sent its numbers in this session of the cable
+	stuck    bool      // the host's indices are wrong, and the firmware has reported the wrong indices
+	retry    mono.Time // end of a pause; 0: none
 	pace     pace
-	reports  int
 	counters tileCounters
 }
 
@@ -127,6 +127,7 @@ func (t *tile) works() bool {
 
 // consume accepts the next request of the submission queue, and sends the parts of the request.
 func (t *tile) consume() (moved bool) {
+	t.forgetOwn()
 	for len(t.answer) > 0 {
 		if !t.finish(&t.answer[0]) {
 			return moved
@@ -248,8 +249,11 @@ func (t *tile) dispatch(r *request) bool {
 		}
 	}
 	if r.target == t.m.cfg.Self {
+		why, data, ended := t.perform(&x, true)
+		if !ended {
+			return false
+		}
 		r.sent(t.m.now, n)
-		why, data := t.serve(&x)
 		if a := x.reply(why, data); !t.finish(&a) {
 			t.answer = append(t.answer, a)
 		}
@@ -303,6 +307,10 @@ func (t *tile) pull(r *request) {
 
 // transferred handles the end of a transfer.
 func (t *tile) transferred(e *transferEnd) {
+	if e.window != 0 {
+		t.moved(e)
+		return
+	}
 	r := t.request(e.id)
 	switch {
 	case r == nil:

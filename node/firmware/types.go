@@ -71,7 +71,8 @@ type typeCounters [NumRequestTypes]TypeCounters
 // tileCounters are all counters of one tile.
 type tileCounters struct {
 	Counters
-	types typeCounters
+	types   typeCounters
+	reports int // events
 }
 
 // ended counts the end of a request. The reason is 0 for a request without an error.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"testing"
 
+	"ttfabric/node/firmware/host"
 	"ttfabric/node/noc"
 	"ttfabric/node/session"
 	"ttfabric/wire"
@@ -59,6 +60,48 @@ func TestPacketsToHostFile(t *testing.T) {
 		err := s.Write(l.ctx, self, onHost(0), []byte{1})
 		return errors.As(err, &refused) && refused.Outcome == wire.OutcomeNoHost
 	})
+	file, err := l.nodes[0].EndRecording()
+	check(t, err)
+	replays(t, file)
+}
+
+// TestQueuesToHostFile writes and reads the mapped file through the firmware's queues of both chips. The chip is
+// recorded, and its recording replays without a host.
+func TestQueuesToHostFile(t *testing.T) {
+	dir := t.TempDir()
+	l := start(t, "n300", dir)
+	self := l.nodes[0].Self()
+	var refused *host.RequestError
+	queues := func(i int) *host.Queues {
+		q, err := host.Open(session.New(l.dial(t, i)), 8)
+		check(t, err)
+		return q
+	}
+	if err := queues(0).Write(l.ctx, self, onHost(0), make([]byte, 4)); !errors.As(err, &refused) {
+		t.Errorf("before a host has attached: %v", err)
+	}
+	h, mem := l.mapping(t, 0)
+	for i := range l.nodes {
+		q := queues(i)
+		for n, at := range map[int]uint64{4: 0x404, 1024: 0x1000, 5000: 0x10000} {
+			want, got := randomBytes(n), make([]byte, n)
+			if check(t, q.Write(l.ctx, self, onHost(at), want)); !bytes.Equal(mem[at:][:n], want) {
+				t.Errorf("chip %d: %d bytes: the file has other bytes", i, n)
+			}
+			copy(mem[at:], "host")
+			copy(want, "host")
+			if check(t, q.Read(l.ctx, self, onHost(at), got)); !bytes.Equal(got, want) {
+				t.Errorf("chip %d: %d bytes: the queues read other bytes", i, n)
+			}
+		}
+		if err := q.Read(l.ctx, self, onHost(1<<30), make([]byte, 32)); !errors.As(err, &refused) || refused.Unreachable {
+			t.Errorf("chip %d, beyond the end: %v", i, err)
+		}
+		if err := q.Write(l.ctx, l.nodes[1].Self(), onHost(0), make([]byte, 4)); !errors.As(err, &refused) || refused.Unreachable {
+			t.Errorf("chip %d, to the chip without a host: %v", i, err)
+		}
+	}
+	check(t, h.Close())
 	file, err := l.nodes[0].EndRecording()
 	check(t, err)
 	replays(t, file)
