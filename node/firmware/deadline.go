@@ -7,6 +7,12 @@ import (
 	"ttfabric/wire/mono"
 )
 
+// pace counts the requests that a tile accepted at one instant, and since the last store of its host.
+type pace struct {
+	at      mono.Time
+	accepts int
+}
+
 // pause makes the tile look at its messages again after a time.
 func (t *tile) pause(d time.Duration) {
 	if at := t.m.now.Add(d); t.retry == 0 || at.Before(t.retry) {

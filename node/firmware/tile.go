@@ -34,12 +34,6 @@ type tile struct {
 	counters tileCounters
 }
 
-// pace counts the requests that a tile accepted at one instant, and since the last store of its host.
-type pace struct {
-	at      mono.Time
-	accepts int
-}
-
 // request is an accepted request of a tile's host.
 type request struct {
 	id     uint32
