@@ -22,7 +22,7 @@ import (
 
 // patience is the longest time that a test waits for something. An idle machine needs much less,
 // but a busy machine may be slow.
-const patience = time.Minute
+const patience = 4 * time.Minute
 
 // pool is a membership of chips in one process, for tests without gossip.
 type pool struct {

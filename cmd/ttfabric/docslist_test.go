@@ -12,6 +12,8 @@ type awaited struct {
 var staying = map[string]awaited{
 	"README.md: go run ./cmd/ttfabric up": {text: "Ctrl-C stops it"},
 
+	"node/fabric/dashboard/README.md: ttfabric dashboard": {text: "Ctrl-C ends the dashboard"},
+
 	"ttlink/transport/README.md: ttfabric up":                                             {text: "Ctrl-C stops it"},
 	"ttlink/transport/README.md: ttfabric up --auth psk":                                  {text: "Ctrl-C stops it"},
 	"ttlink/transport/README.md: ttfabric up --transport quic":                            {text: "Ctrl-C stops it"},

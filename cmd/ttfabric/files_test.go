@@ -12,6 +12,7 @@ import (
 
 	"ttfabric/node/chip/record/replay"
 	"ttfabric/node/fabric/folder"
+	"ttfabric/node/scenario/live"
 )
 
 // endless is the time after which a test fails if a call that must end at once still runs.
@@ -28,7 +29,7 @@ func TestReadFileEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	for what, read := range map[string]func() error{
 		"topology":  func() error { _, err := folder.LoadTopology(ctx, path); return err },
-		"scenario":  func() error { _, err := loadScenario(ctx, path); return err },
+		"scenario":  func() error { _, err := live.Load(ctx, path); return err },
 		"recording": func() error { _, _, err := replay.Open(ctx, path); return err },
 	} {
 		done := make(chan error, 1)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/fabric/spec"
+	"ttfabric/router/topo/pick"
 	"ttfabric/wire"
 )
 
@@ -177,7 +178,7 @@ CHIPS is a list of chips or patterns of chips: M0D0,M0D1 or 'M0D[0-3]' or 'M0D*'
 			if err != nil {
 				return err
 			}
-			links, err := f.Topology.Between(args[0], strings.Join(args[1:], ""))
+			links, err := pick.Between(f.Topology, args[0], strings.Join(args[1:], ""))
 			if err != nil {
 				return spec.AsUsage(err)
 			}

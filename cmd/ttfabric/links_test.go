@@ -5,6 +5,7 @@ import (
 
 	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
+	"ttfabric/router/topo/pick"
 )
 
 func machine(t *testing.T, name string) *topo.Topology {
@@ -23,7 +24,7 @@ func TestLinkNamesAreLinks(t *testing.T) {
 		m := machine(t, name)
 		for _, channels := range []bool{false, true} {
 			for _, word := range spec.LinkNames(m, channels) {
-				if _, err := m.SelectLinks([]string{word}); err != nil {
+				if _, err := pick.Links(m, []string{word}); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}

@@ -19,6 +19,7 @@ import (
 	"ttfabric/node/netem/ports"
 	"ttfabric/node/output"
 	"ttfabric/router/topo"
+	"ttfabric/router/topo/pick"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
@@ -158,7 +159,7 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 		return nil, err
 	}
 	ks := &kernelPorts{hosts: map[string]*netem.Host{}}
-	if ks.links, err = s.Topology.SelectLinks(args); err != nil {
+	if ks.links, err = pick.Links(s.Topology, args); err != nil {
 		return nil, spec.AsUsage(err)
 	}
 	where, err := spec.Ends(ks.links, direction)

@@ -7,6 +7,7 @@ import (
 
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/router/topo/pick"
 )
 
 const rerouteHelp = `If a link's cable is out of service, the link's frames move to a parallel cable, as if the cable
@@ -32,7 +33,7 @@ func newReroute() *cobra.Command {
 		Example: "  ttfabric reroute M0D0-M0D1/p0     # the frames move to the parallel cable\n  ttfabric reroute M0D0-M0D1        # packets take a detour\n  ttfabric reroute --back all",
 		RunE: func(c *cobra.Command, args []string) error {
 			return changeService(c, !back, force, func(f *fabric.Fabric) (fabric.Line, error) {
-				links, err := f.Topology.SelectLinks(args)
+				links, err := pick.Links(f.Topology, args)
 				return fabric.Line{Links: links}, spec.AsUsage(err)
 			})
 		}}

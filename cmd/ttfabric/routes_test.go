@@ -228,3 +228,41 @@ func TestOtherWayRoundARing(t *testing.T) {
 	}
 	c.must("traffic", "all-to-all", "--size", "64", "--packets", "2400", "--ways", "1")
 }
+
+// TestDownshiftedFabric brings up a torus whose fabric uses only the rows, as lines. 'validate' must list the unused cables.
+// No unused cable may be in the tables or among the links. All pairs of a row must have a route.
+func TestDownshiftedFabric(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	v := read[output.Topology](c, "validate", "torus:3x3@x,line")
+	if len(v.Unused) != 24 || v.Cables != 36 || !strings.Contains(v.Unused[0].Reason, "not as rings") {
+		t.Errorf("%+v", v)
+	}
+	file := filepath.Join(c.dir, "torus.yaml")
+	c.must("generate", "torus:3x3", "-f", file)
+	c.must("up", file+"@x,line", "-d", patient)
+	for _, x := range read[output.Chips](c, "inspect").Chips {
+		for _, l := range x.Links {
+			if l.Peer.Chip/3 != x.Chip.Chip/3 || l.Peer.Chip-x.Chip.Chip == 2 || x.Chip.Chip-l.Peer.Chip == 2 {
+				t.Errorf("chip %s has a link to %s", x.Chip, l.Peer)
+			}
+		}
+	}
+	for _, row := range read[output.Routes](c, "routes").L0 {
+		for i, r := range row.Routes {
+			if same := i/3 == int(row.Src.Chip)/3; same == (r == "x") {
+				t.Errorf("route from %s to chip %d: %q", row.Src, i, r)
+			}
+		}
+	}
+	if res := read[traffic.Result](c, "traffic", "all-to-all", "--packets", "500", "--size", "100"); !res.OK() || res.Total.Delivered != 500 {
+		t.Errorf("%+v", res.Total)
+	}
+	c.must("ping", "--all", "-c", "1")
+	if out := c.must("inspect", "--diff"); !strings.HasPrefix(out, "all 12 cables are up") {
+		t.Error(out)
+	}
+	for _, name := range []string{"torus:3x3@", "torus:3x3@z", "mesh:3x3@mesh", "nope@x", "./nope.yaml@x"} {
+		c.fails(exitTopology, "validate", name)
+	}
+}

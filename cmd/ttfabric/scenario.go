@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/output/screen"
 	"ttfabric/node/scenario"
@@ -94,46 +92,6 @@ Exit code 5 if an assertion fails.`,
 	return c
 }
 
-// loadScenario reads the scenario in the file arg. If the file cannot be read,
-// loadScenario returns the scenario with the name arg that comes with the program.
-func loadScenario(ctx context.Context, arg string) (*scenario.Scenario, error) {
-	b, err := folder.ReadFile(ctx, arg, scenario.MaxFile)
-	if err != nil {
-		source, ok := scenario.Source(arg)
-		switch {
-		case ok:
-			arg, b = arg+".yaml", source
-		case strings.ContainsAny(arg, "/.") || !errors.Is(err, os.ErrNotExist):
-			return nil, spec.Usagef("scenario: %w", err)
-		default:
-			hint := "'ttfabric scenario list' lists the scenarios of the program"
-			if near := scenario.Nearest(arg); near != "" {
-				hint = fmt.Sprintf("did you mean %q?", near)
-			}
-			return nil, spec.Usagef("scenario %q: no file and no scenario of the program has this name; %s", arg, hint)
-		}
-	}
-	s, err := scenario.Parse(arg, b)
-	return s, spec.AsUsage(err)
-}
-
-// scenarioTopology returns the topology of a scenario. The parameter "flag" names the
-// topology. If flag is empty, the scenario names the topology. If the scenario names none
-// either, scenarioTopology returns the default topology. If the scenario names a file,
-// scenarioTopology looks for the file first in the folder of the scenario's file.
-func scenarioTopology(ctx context.Context, s *scenario.Scenario, flag string) (*topo.Topology, error) {
-	arg := s.Fabric.Topology
-	if beside := filepath.Join(filepath.Dir(s.File), arg); arg != "" && flag == "" {
-		if fi, err := os.Stat(beside); err == nil && !fi.IsDir() {
-			arg = beside
-		}
-	}
-	if flag != "" {
-		arg = flag
-	}
-	return folder.LoadTopology(ctx, arg)
-}
-
 func runScenarios(c *cobra.Command, args []string, f scenarioFlags) error {
 	out, err := format(c)
 	if err != nil {
@@ -141,7 +99,7 @@ func runScenarios(c *cobra.Command, args []string, f scenarioFlags) error {
 	}
 	var all []*scenario.Scenario
 	for _, a := range args {
-		s, err := loadScenario(c.Context(), a)
+		s, err := live.Load(c.Context(), a)
 		if err != nil {
 			return err
 		}
@@ -199,7 +157,7 @@ func runScenario(c *cobra.Command, s *scenario.Scenario, f scenarioFlags) (scena
 	if !f.sim {
 		return runLive(c, s, f, seed)
 	}
-	t, err := scenarioTopology(c.Context(), s, f.topology)
+	t, err := live.Topology(c.Context(), s, f.topology)
 	if err != nil {
 		return scenario.Report{}, err
 	}
@@ -214,7 +172,7 @@ func runLive(c *cobra.Command, s *scenario.Scenario, f scenarioFlags, seed uint6
 	if f.running {
 		cfg.Fabric, err = openFabric(c)
 	} else {
-		cfg.Topology, err = scenarioTopology(c.Context(), s, f.topology)
+		cfg.Topology, err = live.Topology(c.Context(), s, f.topology)
 	}
 	if err != nil {
 		return rep, err
@@ -305,20 +263,11 @@ func printScenario(c *cobra.Command, r scenario.Report, arg string, f scenarioFl
 func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var out []string
 	for _, n := range scenario.Names() {
-		if s, err := loadScenario(context.Background(), n); err == nil {
-			out = append(out, n+"\t"+firstSentence(s.Description))
+		if s, err := live.Load(context.Background(), n); err == nil {
+			out = append(out, n+"\t"+scenario.Summary(s.Description))
 		}
 	}
 	return out, cobra.ShellCompDirectiveDefault
-}
-
-// firstSentence returns the first sentence of a description, or the whole description if
-// it has only one sentence.
-func firstSentence(s string) string {
-	if i := strings.Index(s, ". "); i >= 0 {
-		return s[:i+1]
-	}
-	return s
 }
 
 // listedScenario is a scenario as `scenario list -o json` prints it.
@@ -339,7 +288,7 @@ func newScenarioList() *cobra.Command {
 			}
 			var all []listedScenario
 			for _, n := range scenario.Names() {
-				s, err := loadScenario(c.Context(), n)
+				s, err := live.Load(c.Context(), n)
 				if err != nil {
 					return err
 				}
@@ -352,7 +301,7 @@ func newScenarioList() *cobra.Command {
 			tw.Least("Assertions", "Machine")
 			tw.SetColumnConfigs([]table.ColumnConfig{{Number: 4, WidthMax: sentenceWidth, WidthMaxEnforcer: text.WrapSoft}})
 			for _, s := range all {
-				tw.AppendRow(table.Row{s.Name, s.Topology, s.Assertions, firstSentence(s.Description)})
+				tw.AppendRow(table.Row{s.Name, s.Topology, s.Assertions, scenario.Summary(s.Description)})
 			}
 			tw.Render()
 			return nil
@@ -379,11 +328,11 @@ func newScenarioValidate() *cobra.Command {
 		Example: "  ttfabric scenario validate my.yaml",
 		RunE: func(c *cobra.Command, args []string) error {
 			for _, a := range args {
-				s, err := loadScenario(c.Context(), a)
+				s, err := live.Load(c.Context(), a)
 				if err != nil {
 					return err
 				}
-				t, err := scenarioTopology(c.Context(), s, topology)
+				t, err := live.Topology(c.Context(), s, topology)
 				if err != nil {
 					return err
 				}

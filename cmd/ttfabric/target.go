@@ -13,6 +13,7 @@ import (
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
+	"ttfabric/router/topo/pick"
 	"ttfabric/wire"
 )
 
@@ -93,7 +94,7 @@ func linkArgs(c *cobra.Command, args []string) ([]topo.Link, *fabric.Chips, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	links, err := f.Topology.SelectLinks(args)
+	links, err := pick.Links(f.Topology, args)
 	if err != nil {
 		return nil, nil, spec.AsUsage(err)
 	}

@@ -33,7 +33,10 @@ command starts the missing chips.
 TOPOLOGY is a built-in topology (t3000, galaxy, 2xt3000), a generated topology
 (mesh:4x8, ring:6, torus:4x4), or a file (default: t3000). A file is a cluster
 descriptor of tt-umd, a mesh graph descriptor of tt-metal, or a file that 'ttfabric
-generate' wrote. 'ttfabric validate' describes the content of a file.
+generate' wrote. 'ttfabric validate' describes the content of a file. A name such as
+torus:4x4@mesh or FILE@x,planes=1 brings up a fabric that does not use all cables:
+mesh or line (no axis wraps), open-x or open-y (rows or columns do not wrap), x or y
+(only rows or columns), planes=N (at most N routing planes).
 
 With --runtime docker each chip is a container. The command then writes a compose
 file to the run folder, as 'ttfabric compose' does. --image, --memory and --mtu are
@@ -54,6 +57,7 @@ for the time of --stuck-after: report an event, or also drop packets.`,
 		Example: `  ttfabric up
   ttfabric up mesh:4x8 -d
   ttfabric up torus:4x4 --ring bubble
+  ttfabric up galaxy@x,planes=1
   ttfabric up cluster_desc.yaml --dry-run
   ttfabric up --netem 'M0D0-M0D1,delay=1ms,loss=1%'
   ttfabric up --record /tmp/calls

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 // patience is the longest time that a test waits for something. An idle machine needs much less,
 // but a busy machine may be slow.
-const patience = time.Minute
+const patience = 4 * time.Minute
 
 // start starts the two chips of an n300 with real gossip, and the chips' APIs. start returns the
 // addresses of the APIs.

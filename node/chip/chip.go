@@ -36,10 +36,10 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// The grace period of the router is graceDeadTimes times ttlink.Profile.DeadTraffic. After a port
+// The grace period of the router is GraceDeadTimes times ttlink.Profile.DeadTraffic. After a port
 // has been out of service for the grace period, the router drops the packets that wait to leave by
-// the port. The value of graceDeadTimes is our own choice.
-const graceDeadTimes = 4
+// the port. The value of GraceDeadTimes is our own choice.
+const GraceDeadTimes = 4
 
 // The time control.Config.Confirm is confirmTimes times the sum of DeadIdle and Hold of the link
 // profile. A chip that was late finds that a link is down after at most twice DeadIdle. The chip

@@ -111,7 +111,7 @@ func TestChipOfARingIsKilled(t *testing.T) {
 				t.Parallel()
 				limit := c.limit
 				if name == "silent" {
-					limit += p.DeadIdle + graceDeadTimes*p.DeadTraffic
+					limit += p.DeadIdle + GraceDeadTimes*p.DeadTraffic
 				}
 				killInRing(t, p, victim, c.kill, name == "refuses", limit)
 			})

@@ -279,7 +279,7 @@ func TestCutOffChipEndsItsJobs(t *testing.T) {
 			for _, d := range []wire.Direction{wire.East, wire.West, wire.North, wire.South} {
 				c.cut(w, d)
 			}
-			limit := c.wait + p.DeadIdle + graceDeadTimes*p.DeadTraffic
+			limit := c.wait + p.DeadIdle + GraceDeadTimes*p.DeadTraffic
 			for w.now.Sub(begin) < limit {
 				w.run(time.Millisecond)
 			}

@@ -54,7 +54,7 @@ func (c *machine) addPorts(now mono.Time) error {
 	for i := range c.ports.byChannel {
 		c.ports.byChannel[i] = -1
 	}
-	rc := router.Config{Slots: c.cfg.Slots, Grace: graceDeadTimes * c.cfg.Profile.DeadTraffic, LocalFirst: c.cfg.LocalFirst, Timeout: c.cfg.Timeout,
+	rc := router.Config{Slots: c.cfg.Slots, Grace: GraceDeadTimes * c.cfg.Profile.DeadTraffic, LocalFirst: c.cfg.LocalFirst, Timeout: c.cfg.Timeout,
 		Place: c.tables.base.Place(c.cfg.Node), Dateline: c.cfg.Route.Ring == route.Dateline, Bubble: c.cfg.Route.Ring == route.Bubble}
 	for i, p := range c.cfg.Topology.Ports(c.cfg.Node) {
 		l, err := ttlink.New(ttlink.Config{

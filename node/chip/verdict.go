@@ -52,7 +52,7 @@ func (c *machine) sessionEnded(now mono.Time, p *port, e *ttlink.Event) {
 	}
 	end := kernel.End{Why: kernel.EndLink, By: c.cfg.Node, Text: cableName(p) + e.End.String()}
 	if e.End == ttlink.EndForsaken {
-		v := verdict{peer: p.Peer, life: e.Peer.Life(), until: now.Add(verdictGraces * graceDeadTimes * c.cfg.Profile.DeadTraffic), next: now, absent: true}
+		v := verdict{peer: p.Peer, life: e.Peer.Life(), until: now.Add(verdictGraces * GraceDeadTimes * c.cfg.Profile.DeadTraffic), next: now, absent: true}
 		c.kernels.doubt = &v
 	}
 	c.endJobsOn(now, p, end)

@@ -87,7 +87,7 @@ func FindPath(t *topo.Topology, chips []wire.FabricNodeID) (*Path, error) {
 // chips, grid returns nil.
 func grid(t *topo.Topology, chips []wire.FabricNodeID, number map[wire.FabricNodeID]int) []int {
 	m, ok := t.Mesh(chips[0].Mesh)
-	if !ok || len(t.Missing) > 0 {
+	if !ok || len(t.Missing) > 0 || m.Axes != topo.BothAxes {
 		return nil
 	}
 	first, last := [2]int{m.Rows, m.Cols}, [2]int{-1, -1}

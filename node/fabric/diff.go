@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"ttfabric/node/admin/api"
@@ -39,15 +40,18 @@ type LinkDiff struct {
 // DiffLinks compares the cables of topology t with the link ends that the chips report in views. A
 // cable is up if its two ends report that they are up, in service, and have each other as peers.
 // Both ends must also send their frames by this cable. The topology "expected" has the cables that
-// should exist: either t, or the topology that --expected names. For each chip without a report,
+// should exist: either t, or the topology that --expected names. DiffLinks leaves out the cables of
+// "expected" that a downshift of this topology leaves unused. For each chip without a report,
 // the map "quiet" says why the report is missing; see [Quiet].
 func DiffLinks(t, expected *topo.Topology, views []api.ChipView, quiet map[wire.FabricNodeID]string) LinkDiff {
 	ends := endsOf(views)
 	d := LinkDiff{Downed: []DownedLink{}, Unused: []DownedLink{}}
-	h := health.Diagnose(t, expected, func(c topo.Cable) bool { return carries(ends[c.A], c.B) && carries(ends[c.B], c.A) })
+	h := health.Diagnose(t, inUse(expected), func(c topo.Cable) bool { return carries(ends[c.A], c.B) && carries(ends[c.B], c.A) })
 	d.Planes = h.Directions
+	idle := map[wire.PortID]string{} // why a downshift of the fabric leaves a cable unused, by the lower end of the cable
 	for _, c := range t.Cables {
 		if c.Unused {
+			idle[c.A] = t.Idle(c)
 			continue
 		}
 		d.Declared++
@@ -58,12 +62,23 @@ func DiffLinks(t, expected *topo.Topology, views []api.ChipView, quiet map[wire.
 	both := func(cs []topo.Cable) (out []DownedLink) {
 		out = []DownedLink{}
 		for _, c := range cs {
-			out = append(out, downed(c, c.A, c.B, c.Dir, ends, quiet), downed(c, c.B, c.A, c.Back, ends, quiet))
+			a, b := downed(c, c.A, c.B, c.Dir, ends, quiet), downed(c, c.B, c.A, c.Back, ends, quiet)
+			if why := idle[c.A]; why != "" {
+				a.Reason, b.Reason = "not brought up: "+why, "not brought up: "+why
+			}
+			out = append(out, a, b)
 		}
 		return out
 	}
 	d.Downed, d.Unused = both(h.Downed), both(h.Unused)
 	return d
+}
+
+// inUse returns the topology without the cables that a downshift leaves unused.
+func inUse(t *topo.Topology) *topo.Topology {
+	u := *t
+	u.Cables = slices.DeleteFunc(slices.Clone(t.Cables), func(c topo.Cable) bool { return t.Idle(c) != "" })
+	return &u
 }
 
 // carries reports whether a link end is up, has the given peer, sends frames by the

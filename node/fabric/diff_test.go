@@ -87,6 +87,16 @@ func TestDiffLinks(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 
+	// A downshifted fabric leaves cables unused. Without another topology, the diff must leave out these cables. Beside the
+	// machine's own topology, the diff must name the downshift.
+	line := named(t, "ring:4@line")
+	if d := DiffLinks(line, line, viewsOf(line), nil); d.Up != 6 || d.Declared != 6 || len(d.Downed)+len(d.Unused) != 0 || len(d.Planes) != 6 {
+		t.Errorf("a line on a ring: %+v", d)
+	}
+	if d := DiffLinks(line, named(t, "ring:4"), viewsOf(line), nil); d.Up != 6 || len(d.Downed) != 0 || len(d.Unused) != 4 || !strings.Contains(d.Unused[0].Reason, "not brought up: the fabric uses the rows of mesh 0 as lines") {
+		t.Errorf("a line on a ring, beside the ring: %+v", d)
+	}
+
 	// In the factory descriptor, two cables have swapped channels at their ends B. At each of the
 	// four ports, the fabric's cable is therefore not the expected cable.
 	wrong := twice.Cables[:len(one.Cables):len(one.Cables)]

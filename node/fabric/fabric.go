@@ -30,6 +30,7 @@ import (
 	"ttfabric/node/session"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
+	"ttfabric/router/topo/pick"
 	"ttfabric/wire"
 )
 
@@ -275,7 +276,7 @@ func (f *Fabric) outOfService(ctx context.Context) ([]wire.PortID, error) {
 	views, _ := Ask(ctx, cs)
 	var out []wire.PortID
 	for _, v := range views {
-		links, err := f.Topology.SelectLinks(v.OutOfService)
+		links, err := pick.Links(f.Topology, v.OutOfService)
 		if err != nil {
 			return nil, spec.AsUsage(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
+	"ttfabric/router/topo/pick"
 	"ttfabric/wire"
 )
 
@@ -76,7 +77,7 @@ func (s *Chips) cableAt(n wire.FabricNodeID, ch *wire.Channel) string {
 	if ch == nil {
 		return "none"
 	}
-	if ls, err := s.Topology.SelectLinks([]string{wire.PortID{Node: n, Channel: *ch}.Short()}); err == nil && len(ls) == 1 {
+	if ls, err := pick.Links(s.Topology, []string{wire.PortID{Node: n, Channel: *ch}.Short()}); err == nil && len(ls) == 1 {
 		return ls[0].String()
 	}
 	return fmt.Sprintf("%s/%d", n, *ch)
@@ -88,7 +89,7 @@ func (s *Chips) cableAt(n wire.FabricNodeID, ch *wire.Channel) string {
 func (s *Chips) AssignFallback(ctx context.Context, links []topo.Link, by string) (absent []wire.FabricNodeID, err error) {
 	to := map[wire.PortID]*wire.Channel{}
 	if by != "auto" {
-		others, err := s.Topology.SelectLinks([]string{by})
+		others, err := pick.Links(s.Topology, []string{by})
 		if err != nil {
 			return nil, spec.AsUsage(err)
 		}

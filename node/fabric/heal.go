@@ -8,6 +8,7 @@ import (
 
 	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
+	"ttfabric/router/topo/pick"
 	"ttfabric/wire"
 )
 
@@ -28,7 +29,7 @@ type Healed struct {
 // changes no chip that does not run or answer. The field Left of the result names what Heal has not
 // ended. If Heal returns an error, the result says what Heal put back before the error.
 func (s *Chips) Heal(ctx context.Context) (h Healed, err error) {
-	all, err := s.Topology.SelectLinks([]string{"all"})
+	all, err := pick.Links(s.Topology, []string{"all"})
 	if err != nil {
 		return h, err
 	}

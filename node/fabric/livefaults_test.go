@@ -15,6 +15,7 @@ import (
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
+	"ttfabric/router/topo/pick"
 	"ttfabric/wire"
 )
 
@@ -58,7 +59,7 @@ func TestCutsAndImpairments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := f.Topology.SelectLinks([]string{"all"})
+	all, err := pick.Links(f.Topology, []string{"all"})
 	if err != nil || len(all) != 2 {
 		t.Fatal(all, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
+	"ttfabric/router/topo/pick"
 	"ttfabric/wire"
 )
 
@@ -48,7 +49,7 @@ func TestCutOff(t *testing.T) {
 		{"", "", "row 0", ""},
 	} {
 		links := func(names string) []topo.Link {
-			ls, err := top.SelectLinks(strings.Fields(names))
+			ls, err := pick.Links(top, strings.Fields(names))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +87,7 @@ func TestService(t *testing.T) {
 		t.Fatal(err)
 	}
 	links := func(names ...string) []topo.Link {
-		ls, err := f.Topology.SelectLinks(names)
+		ls, err := pick.Links(f.Topology, names)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +164,7 @@ func TestAssignFallback(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, _ := f.Topology.SelectLinks([]string{"all"})
+	all, _ := pick.Links(f.Topology, []string{"all"})
 	if _, err := s.AssignFallback(ctx, all[:1], all[1].String()); err != nil {
 		t.Fatal(err)
 	}

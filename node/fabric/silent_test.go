@@ -13,6 +13,7 @@ import (
 
 	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
+	"ttfabric/router/topo/pick"
 	"ttfabric/wire"
 )
 
@@ -118,7 +119,7 @@ func TestServiceOfSilentChips(t *testing.T) {
 		"taken out, all ends say no to the call": {silent: [2][]string{{tell}, {tell}}, out: true, names: "M0D0 M0D1"},
 	} {
 		s, chips := fakes(t)
-		links, err := s.Topology.SelectLinks([]string{"all"})
+		links, err := pick.Links(s.Topology, []string{"all"})
 		if err != nil {
 			t.Fatal(err)
 		}

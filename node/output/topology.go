@@ -134,13 +134,17 @@ func unused(t *topo.Topology) []Unused {
 	for _, c := range t.Cables {
 		e := edge{c.A.Node, c.B.Node, c.Dir}
 		was, ok := thinnest[c.A.Node.Mesh]
-		if !c.External() && (!ok || cables[e] < cables[was]) {
+		if !c.External() && t.Idle(c) == "" && (!ok || cables[e] < cables[was]) {
 			thinnest[c.A.Node.Mesh] = e
 		}
 	}
 	out := []Unused{}
 	for _, c := range t.Cables {
 		if !c.Unused {
+			continue
+		}
+		if why := t.Idle(c); why != "" {
+			out = append(out, Unused{c.A.Short(), c.B.Short(), c.Dir.String(), int(c.Plane), why})
 			continue
 		}
 		id := c.A.Node.Mesh

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ttfabric/router/topo"
+	"ttfabric/router/topo/pick"
 	"ttfabric/wire"
 )
 
@@ -98,7 +99,7 @@ func (p *planner) choose(a *Action) error {
 		a.Chips, err = p.chips(a.Step)
 	case a.Step.Partition:
 		if a.Links = p.cables[a.Step]; a.Links == nil {
-			a.Links, err = p.t.Between(a.Step.Target, a.Step.Other)
+			a.Links, err = pick.Between(p.t, a.Step.Target, a.Step.Other)
 			p.cables[a.Step] = a.Links
 		}
 	default:
@@ -155,7 +156,7 @@ func (p *planner) chips(s *Step) (out []wire.FabricNodeID, err error) {
 	if err != nil {
 		return nil, err
 	}
-	set, err := p.t.SelectChips(from)
+	set, err := pick.Chips(p.t, from)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +166,7 @@ func (p *planner) chips(s *Step) (out []wire.FabricNodeID, err error) {
 			all = append(all, c.Node)
 		}
 	}
-	return slices.DeleteFunc(pick(p, s, how, n, all), func(n wire.FabricNodeID) bool { return !p.fits(s.Verb, n) }), nil
+	return slices.DeleteFunc(draw(p, s, how, n, all), func(n wire.FabricNodeID) bool { return !p.fits(s.Verb, n) }), nil
 }
 
 // links returns the cables for the present action of a step.
@@ -176,12 +177,12 @@ func (p *planner) links(s *Step) ([]topo.Link, error) {
 	}
 	all := p.cables[s]
 	if all == nil {
-		if all, err = p.t.SelectLinks(words(from)); err != nil {
+		if all, err = pick.Links(p.t, words(from)); err != nil {
 			return nil, err
 		}
 		p.cables[s] = all
 	}
-	return pick(p, s, how, n, all), nil
+	return draw(p, s, how, n, all), nil
 }
 
 // words splits a list of cables, such as "M0D0-M0D1,plane:1", at the commas.
@@ -212,9 +213,9 @@ func (p *planner) chance(target, all string) (how string, n int, from string, er
 	return m[1], n, from, nil
 }
 
-// pick chooses n of the given values. If how is "random", pick draws values at random. If how is
-// "next", pick returns the next values in turn. If how is "", pick returns all values.
-func pick[T any](p *planner, s *Step, how string, n int, all []T) []T {
+// draw chooses n of the given values. If how is "random", draw takes values at random. If how is
+// "next", draw returns the next values in turn. If how is "", draw returns all values.
+func draw[T any](p *planner, s *Step, how string, n int, all []T) []T {
 	switch {
 	case how == "" || len(all) == 0:
 		return all

@@ -3,6 +3,7 @@ package scenario
 import (
 	"cmp"
 	"math"
+	"strings"
 	"time"
 
 	"ttfabric/router/route"
@@ -227,4 +228,12 @@ type Moment struct {
 	Text string        // text of the moment in the file; "": the file does not have the key
 	Time time.Duration // time since the start of the timeline, if Step is ""
 	Step string        // name of the step; "": the moment is a time
+}
+
+// Summary returns the first sentence of a scenario's description.
+func Summary(description string) string {
+	if i := strings.Index(description, ". "); i >= 0 {
+		return description[:i+1]
+	}
+	return description
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"ttfabric/wire/mono"
@@ -155,4 +156,10 @@ func (s *Sim) runUntil(stop mono.Time, done func() bool) bool {
 		}
 	}
 	return false
+}
+
+func (s *Sim) tracef(format string, args ...any) {
+	if s.cfg.Trace != nil {
+		fmt.Fprintf(s.cfg.Trace, "%-14v %s\n", s.now, fmt.Sprintf(format, args...))
+	}
 }

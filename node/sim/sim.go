@@ -143,14 +143,14 @@ type Sim struct {
 	model    *model
 	hosts    *hosts // nil: none
 	routing
-	report   Report
-	hash     digest
-	failure  *Failure
-	plan     []mishap
-	healed   bool
-	onEvent  func(*machine, chip.Event) // function that gets each event of a chip; may be nil
-	scripted bool                       // whether a scenario makes the load; false: the simulator draws the load
-	ttl      uint16                     // TTL of new packets; see chip.Config
+	report  Report
+	hash    digest
+	failure *Failure
+	plan    []mishap
+	healed  bool
+	hooks
+	scripted bool   // whether a scenario makes the load; false: the simulator draws the load
+	ttl      uint16 // TTL of new packets; see chip.Config
 }
 
 // routing holds the routes of a run, and the proofs that the chips share.
@@ -433,6 +433,9 @@ func (s *Sim) run(m *machine) {
 		s.linkEvent(m, e)
 	}
 	s.checkStep(m)
+	if s.onStep != nil {
+		s.onStep(m)
+	}
 	if at, ok := m.chip.Deadline(); ok {
 		if m.steps++; at.Before(now) {
 			at = now
@@ -480,12 +483,6 @@ func (s *Sim) linkEvent(m *machine, e chip.Event) {
 		c.cable.up[c.side] = false
 	}
 	c.cable.lastBad = s.now
-}
-
-func (s *Sim) tracef(format string, args ...any) {
-	if s.cfg.Trace != nil {
-		fmt.Fprintf(s.cfg.Trace, "%-14v %s\n", s.now, fmt.Sprintf(format, args...))
-	}
 }
 
 func (s *Sim) fail(rule, format string, args ...any) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ttfabric/router/topo"
+	"ttfabric/router/topo/pick"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 	"ttfabric/wire/tracetest"
@@ -230,9 +231,9 @@ func (x *tracer) port(s string) (chip, port int, err error) {
 }
 
 // links brings links up or down at both ends. The links are named as in
-// [topo.Topology.SelectLinks].
+// [pick.Links].
 func (x *tracer) links(which string, up bool) error {
-	links, err := x.m.SelectLinks([]string{which})
+	links, err := pick.Links(x.m, []string{which})
 	for _, l := range links {
 		x.set(l.A, l.B, up)
 	}

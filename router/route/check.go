@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
@@ -266,12 +267,13 @@ func (k *checker) path(g *grid, chip int, leg []wire.Direction, up, leaves, deto
 type shape struct {
 	rows, cols, planes int
 	wrapX, wrapY       bool
+	axes               topo.Axes
 	works              string // working cables: the field works of the grid
 	own                int    // 0, or 1 + index of the mesh's first chip if the mesh has detours: each mesh with detours has a shape of its own
 }
 
 func (g *grid) shape() shape {
-	s := shape{g.mesh.Rows, g.mesh.Cols, g.plan.top.MeshPlanes(g.mesh.ID), g.mesh.WrapX, g.mesh.WrapY, string(g.works), 0}
+	s := shape{g.mesh.Rows, g.mesh.Cols, g.plan.top.MeshPlanes(g.mesh.ID), g.mesh.WrapX, g.mesh.WrapY, g.mesh.Axes, string(g.works), 0}
 	if g.detours != nil {
 		s.own = 1 + g.first
 	}
@@ -317,7 +319,7 @@ func (k *checker) mesh(of *grid, mc Multicasts) {
 			if ok {
 				k.found++
 				k.follow(g, src, dst, leg)
-			} else if k.p.cfg.Lines && src/g.mesh.Cols != dst/g.mesh.Cols && src%g.mesh.Cols != dst%g.mesh.Cols {
+			} else if g.apart(src, dst) {
 				continue
 			} else if int(k.pl) < k.p.top.MeshPlanes(g.mesh.ID) {
 				k.lost++

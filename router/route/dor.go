@@ -1,6 +1,9 @@
 package route
 
-import "ttfabric/wire"
+import (
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
 
 // dor is dimension-ordered routing. On an axis that wraps, a packet takes the shorter direction.
 // Two chips opposite each other on a ring of even length have two equally long routes. From an even
@@ -59,6 +62,37 @@ func hops(buf []wire.Direction, k int, plus, minus wire.Direction) []wire.Direct
 		buf = append(buf, minus)
 	}
 	return buf
+}
+
+// apart reports whether the fabric is a 1D fabric in which the two chips have no line in common.
+func (g *grid) apart(src, dst int) bool {
+	row, col := src/g.mesh.Cols == dst/g.mesh.Cols, src%g.mesh.Cols == dst%g.mesh.Cols
+	switch g.mesh.Axes {
+	case topo.OnlyX:
+		return !row
+	case topo.OnlyY:
+		return !col
+	}
+	return g.plan.cfg.Lines && !row && !col
+}
+
+// plain returns the number of hops of the longest leg that is not a detour. Control packets do not
+// use cables that wrap, so a leg can be as long as on a mesh without wraps.
+func (g *grid) plain() int {
+	if u, ok := g.legs.(*upDown); ok {
+		return u.longest
+	}
+	x, y := g.mesh.Cols-1, g.mesh.Rows-1
+	switch g.mesh.Axes {
+	case topo.OnlyX:
+		return x
+	case topo.OnlyY:
+		return y
+	}
+	if g.plan.cfg.Lines {
+		return max(x, y)
+	}
+	return x + y
 }
 
 // intact reports whether all cables of a leg from chip "at" work and are in service.

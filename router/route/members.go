@@ -113,7 +113,10 @@ func (g *grid) spread(tree []Branch, chip int, from wire.Direction, m wire.Membe
 		if g.plan.cfg.Lines && from != wire.NumDirections && d != from.Opposite() {
 			return tree, false
 		}
-		next, _, _ := g.beside(chip, d)
+		next, _, ok := g.beside(chip, d)
+		if !ok {
+			return tree, false
+		}
 		tree = append(tree, Branch{g.node(chip), g.node(next), d, copies[d].Has(wire.ChipID(next))})
 		if tree, ok = g.spread(tree, next, d.Opposite(), copies[d]); !ok {
 			return tree, false
@@ -129,7 +132,7 @@ func (k *checker) members(g *grid, chip int, held int32) {
 	m := &g.mesh
 	for dst := range g.chips() {
 		x, y := r.along(chip%m.Cols, dst%m.Cols, m.Cols, m.WrapX), r.along(chip/m.Cols, dst/m.Cols, m.Rows, m.WrapY)
-		if k.p.cfg.Lines && x != 0 && y != 0 {
+		if g.apart(chip, dst) {
 			continue
 		}
 		leg := k.buf[:0]

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
@@ -77,6 +78,8 @@ func (g *grid) reaches(src int, r wire.Ranges) error {
 		return fmt.Errorf("the routing engine %s does not support multicast", g.plan.cfg.Engine)
 	case g.plan.cfg.Lines && e+w > 0 && n+s > 0:
 		return fmt.Errorf("a 1D fabric has no turns")
+	case m.Axes == topo.OnlyX && n+s > 0, m.Axes == topo.OnlyY && e+w > 0:
+		return fmt.Errorf("the fabric uses only the %s axis of mesh %d", m.Axes, m.ID)
 	case e+w > m.Cols-1 || n+s > m.Rows-1:
 		return fmt.Errorf("mesh %d has %d rows and %d columns: want at most %d hops east and west together, and at most %d north and south together; otherwise a chip is named twice", m.ID, m.Rows, m.Cols, m.Cols-1, m.Rows-1)
 	case !m.WrapX && (e > m.Cols-1-col || w > col), !m.WrapY && (s > m.Rows-1-row || n > row):

@@ -159,7 +159,7 @@ type Config struct {
 	Ring   Ring
 	Exits  Exits                  // by which crossings packets may go up between meshes
 	OneWay bool                   // between chips opposite each other on an even ring, always go East or South, as textbooks do
-	Lines  bool                   // 1D fabric: each row and each column is a line of its own, and routes do not turn (Spec §3)
+	Lines  bool                   // 1D fabric: each row and each column is a line of its own, and routes do not turn (Spec §3); [New] sets Lines if the topology uses only one axis
 	Failed func(wire.PortID) bool // reports whether the cable at a port is missing; the port may be either end of the cable; nil: no cable is missing
 }
 
@@ -201,6 +201,9 @@ func New(t *topo.Topology, cfg Config) (*Plan, error) {
 	e, err := engine(cfg.Engine)
 	if err != nil {
 		return nil, err
+	}
+	for _, m := range t.Meshes {
+		cfg.Lines = cfg.Lines || m.Axes != topo.BothAxes
 	}
 	p := &Plan{cfg: cfg, top: t}
 	first := 0
@@ -351,9 +354,12 @@ func (g *grid) node(chip int) wire.FabricNodeID {
 
 // The method "beside" returns the neighbour of a chip in direction d, by the shape of the mesh
 // alone. The result "wrap" is true if the cable to the neighbour wraps. The result ok is false if
-// the mesh ends at the chip.
+// the mesh ends at the chip, or if the fabric does not use the axis.
 func (g *grid) beside(chip int, d wire.Direction) (next int, wrap, ok bool) {
 	row, col := chip/g.mesh.Cols, chip%g.mesh.Cols
+	if !g.mesh.Axes.Has(d) {
+		return 0, false, false
+	}
 	switch d {
 	case wire.East:
 		if col++; col == g.mesh.Cols {
@@ -395,19 +401,6 @@ func (g *grid) longest() int {
 	return g.plain()
 }
 
-// plain returns the number of hops of the longest leg that is not a detour. Control packets do not
-// use cables that wrap, so a leg can be as long as on a mesh without wraps.
-func (g *grid) plain() int {
-	if u, ok := g.legs.(*upDown); ok {
-		return u.longest
-	}
-	x, y := g.mesh.Cols-1, g.mesh.Rows-1
-	if g.plan.cfg.Lines {
-		return max(x, y)
-	}
-	return x + y
-}
-
 // Ring reports whether a port's cable is part of an axis that wraps. Ring also reports whether the
 // cable itself wraps from the last chip of the axis to the first.
 func (p *Plan) Ring(q topo.Port) (ring, wrap bool) {
@@ -438,7 +431,7 @@ func (g *grid) leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst i
 	if c != wire.ClassRequest {
 		o = o.Reverse()
 	}
-	if g.plan.cfg.Lines && src/g.mesh.Cols != dst/g.mesh.Cols && src%g.mesh.Cols != dst%g.mesh.Cols {
+	if g.apart(src, dst) {
 		return buf, false, false
 	}
 	from := len(buf)

@@ -36,8 +36,16 @@ var Builders = []Builder{
 const builtIn = "built-in"
 
 // Named builds the topology with the given name. If no topology has the name, the error lists the
-// names of the fixed topologies, and an example of each kind of generated topology.
+// names of the fixed topologies, and an example of each kind of generated topology. A name such as
+// torus:4x4@mesh stands for a machine whose fabric does not use all cables, see [Topology.Downshift].
 func Named(name string) (*Topology, error) {
+	if machine, words, shifted := SplitShift(name); shifted {
+		t, err := Named(machine)
+		if err != nil {
+			return nil, err
+		}
+		return t.Downshift(words)
+	}
 	var fixed, generated []string
 	for _, b := range Builders {
 		if !strings.HasSuffix(b.Name, ":") {

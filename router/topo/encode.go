@@ -32,6 +32,9 @@ import (
 //	      cols: 4
 //	      wrap_x: true        # true: cables join the west end and the east end of each row; if left out: false
 //	      wrap_y: true        # true: cables join the north end and the south end of each column; if left out: false
+//	      open_x: true        # true: the rows have cables that wrap, but the fabric does not use these cables; if left out: false
+//	      open_y: true        # the same for the columns; if left out: false
+//	      axes: x             # axis whose cables the fabric uses, x or y; if left out: both axes
 //	chips:
 //	    - chip: M0D0
 //	      umd: 4              # tt-umd's id of the chip; if left out: tt-umd has no id for the chip
@@ -51,6 +54,7 @@ import (
 //	      back: W             # only if the cable joins two meshes: direction in which the cable leaves chip b
 //	      labels: [wan]       # names of this cable for the commands 'netem' and 'link'
 //	      netem: delay=1ms    # impairment of the cable from the start; with direction=a-to-b, only from a to b
+//	planes: 2                 # largest number of routing planes that the fabric uses; if left out: no limit
 //	missing:                  # neighbours without a cable, the western or northern chip first; if left out: none
 //	    - [M0D0, M0D1]
 //	netem:                    # impairments of several cables, as in the flag 'up --netem'
@@ -75,6 +79,7 @@ type rendered struct {
 	Meshes   []renderedMesh  `yaml:"meshes"`
 	Chips    []renderedChip  `yaml:"chips"`
 	Cables   []renderedCable `yaml:"cables"`
+	Planes   int             `yaml:"planes,omitempty"`
 	Missing  [][]string      `yaml:"missing,omitempty,flow"`
 	Netem    []string        `yaml:"netem,omitempty"`
 }
@@ -85,6 +90,9 @@ type renderedMesh struct {
 	Cols  int    `yaml:"cols"`
 	WrapX bool   `yaml:"wrap_x,omitempty"`
 	WrapY bool   `yaml:"wrap_y,omitempty"`
+	OpenX bool   `yaml:"open_x,omitempty"`
+	OpenY bool   `yaml:"open_y,omitempty"`
+	Axes  string `yaml:"axes,omitempty"`
 }
 
 type renderedChip struct {
@@ -117,9 +125,9 @@ type renderedCable struct {
 // replaced bytes.
 func (t *Topology) Encode() []byte {
 	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-	r := rendered{TTFabric: renderedVersion, Name: text(t.Name), Source: text(t.Source), Layout: text(t.Layout), LeftOut: t.LeftOut, Carrier: t.Transport, Auth: t.Auth, Arch: t.Arch.String()}
+	r := rendered{TTFabric: renderedVersion, Name: text(t.Name), Source: text(t.Source), Layout: text(t.Layout), LeftOut: t.LeftOut, Carrier: t.Transport, Auth: t.Auth, Arch: t.Arch.String(), Planes: t.MaxPlanes}
 	for _, m := range t.Meshes {
-		r.Meshes = append(r.Meshes, renderedMesh{uint16(m.ID), m.Rows, m.Cols, m.WrapX, m.WrapY})
+		r.Meshes = append(r.Meshes, renderedMesh{uint16(m.ID), m.Rows, m.Cols, m.WrapX, m.WrapY, m.OpenX, m.OpenY, m.Axes.String()})
 	}
 	for _, c := range t.Chips {
 		rc := renderedChip{Chip: c.Node.String(), Board: text(c.Board), BoardID: c.BoardID, UniqueID: c.UniqueID, MMIO: c.MMIO, Harvest: c.Harvested, Untranslated: c.Untranslated}
@@ -229,6 +237,10 @@ func (r *renderedFile) readKey(p pair) (err error) {
 		return r.each(p, "chip", wire.MaxMeshes*wire.MaxChipsPerMesh, r.readChip)
 	case "cables":
 		return r.each(p, "cable", MaxCables, r.readCable)
+	case "planes":
+		var v uint64
+		v, err = r.number(p.val, "planes", wire.MaxChannels)
+		r.t.MaxPlanes = int(v)
 	case "missing":
 		return r.readMissing(p)
 	case "netem":
@@ -290,6 +302,14 @@ func (r *renderedFile) readMesh(n *yaml.Node, ps []pair) error {
 			m.WrapX, err = r.boolean(p.val, "wrap_x")
 		case "wrap_y":
 			m.WrapY, err = r.boolean(p.val, "wrap_y")
+		case "open_x":
+			m.OpenX, err = r.boolean(p.val, "open_x")
+		case "open_y":
+			m.OpenY, err = r.boolean(p.val, "open_y")
+		case "axes":
+			if m.Axes = Axes(slices.Index(axesNames[:], p.val.Value)); m.Axes != OnlyX && m.Axes != OnlyY {
+				err = r.fail(p.val, "axes: %s; want x or y, or leave out the key", show(p.val))
+			}
 		default:
 			return r.unknown(p)
 		}

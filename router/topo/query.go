@@ -241,3 +241,13 @@ func (t *Topology) Peers(id wire.MeshID) []wire.MeshID {
 	}
 	return ids
 }
+
+// Link is a cable that a name in a command stands for. A is the end that the name gives first. If
+// the name gives no end first, A is the lower end.
+type Link struct {
+	A, B  wire.PortID
+	Plane wire.Plane
+}
+
+// String returns the name of the cable in the form that commands accept, such as "M0D0/8-M0D1/0".
+func (l Link) String() string { return l.A.Short() + "-" + l.B.Short() }

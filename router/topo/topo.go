@@ -91,11 +91,13 @@ type Topology struct {
 	Source string  // the file that the topology comes from, or built-in; for messages
 	Layout string  // a sentence for people about what Load chose itself, such as rows and columns of chips, or directions of exits; may be empty
 
+	MaxPlanes int // largest number of routing planes that the fabric uses; 0: no limit; see [Topology.Downshift]
+
 	Missing []Edge    // pairs of neighbours in a grid without a cable, the western or northern chip first; sorted; nil: every two neighbours have a cable
 	LeftOut []LeftOut // parts of the file that the topology does not have; nil: none
 
 	Notes map[wire.PortID]Note // notes about cables, by the cable's lower end; nil: none
-	Netem []string             // impairments that apply from the start, such as "M0D0-M0D1,delay=1ms"; the first part names cables in the form of [Topology.SelectLinks]
+	Netem []string             // impairments that apply from the start, such as "M0D0-M0D1,delay=1ms"; the first part names cables in the form of pick.Links
 
 	Transport string // transport of the links, one of [Transports]; "": the file has no such key
 	Auth      string // how chips authenticate each other, one of [Auths]; "": the file has no such key
@@ -110,6 +112,9 @@ type Mesh struct {
 	Cols  int  // number of columns, from West to East; at least 1; Rows*Cols is at most [wire.MaxChipsPerMesh]
 	WrapX bool // the east neighbour of the last column is the first column; Cols is then at least [MinWrap]
 	WrapY bool // the south neighbour of the last row is the first row; Rows is then at least [MinWrap]
+	OpenX bool // cables join the last column and the first, but the fabric does not use them; WrapX is then false; see [Topology.Downshift]
+	OpenY bool // cables join the last row and the first, but the fabric does not use them; WrapY is then false
+	Axes  Axes // axes whose cables the fabric uses
 }
 
 // NoUMD is the value of UMD for a chip without an id of tt-umd.

@@ -54,6 +54,9 @@ func (t *Topology) check() *fault {
 	if len(t.Meshes) < 1 || len(t.Meshes) > wire.MaxMeshes {
 		return faultOf(-1, -1, "%d meshes: want 1 to %d", len(t.Meshes), wire.MaxMeshes)
 	}
+	if t.MaxPlanes < 0 || t.MaxPlanes > wire.MaxChannels {
+		return faultOf(-1, -1, "at most %d planes: want a limit from 1 to %d, or 0 for none", t.MaxPlanes, wire.MaxChannels)
+	}
 	if len(t.Cables) > MaxCables {
 		return faultOf(-1, -1, "%d cables: at most %d", len(t.Cables), MaxCables)
 	}
@@ -101,7 +104,13 @@ func (t *Topology) checkMesh(i int) *fault {
 	if !fits(m.Rows, m.Cols) {
 		return faultOf(-1, -1, "mesh of %d×%d: want at least 1×1 and at most %d chips", m.Rows, m.Cols, wire.MaxChipsPerMesh)
 	}
-	if m.WrapX && m.Cols < MinWrap || m.WrapY && m.Rows < MinWrap {
+	if m.WrapX && m.OpenX || m.WrapY && m.OpenY {
+		return faultOf(-1, -1, "mesh %d both uses and does not use the cables that wrap an axis; want one of wrap_x and open_x, and one of wrap_y and open_y", m.ID)
+	}
+	if m.Axes >= numAxes {
+		return faultOf(-1, -1, "mesh %d uses the unknown axes %d", m.ID, m.Axes)
+	}
+	if m = m.cabled(); m.WrapX && m.Cols < MinWrap || m.WrapY && m.Rows < MinWrap {
 		return faultOf(-1, -1, "mesh %d of %s: an axis that wraps has at least %d chips", m.ID, m.Shape(), MinWrap)
 	}
 	return nil
@@ -192,7 +201,7 @@ func (t *Topology) checkDirections(i int, ends [2]int, joined []uint8) *fault {
 	}
 	m, _ := t.Mesh(c.A.Node.Mesh)
 	a, b := t.Chips[ends[0]], t.Chips[ends[1]]
-	d, ok := m.towards(a.Row, a.Col, b.Row, b.Col)
+	d, ok := m.cabled().towards(a.Row, a.Col, b.Row, b.Col)
 	if !ok {
 		return faultOf(-1, i, "cable %s to %s: a cable within a mesh must join neighbours in the grid", c.A, c.B)
 	}
@@ -277,7 +286,7 @@ func (t *Topology) arrange() {
 		m, _ := t.Mesh(c.A.Node.Mesh)
 		a, _ := t.Chip(c.A.Node)
 		b, _ := t.Chip(c.B.Node)
-		if d, ok := m.towards(a.Row, a.Col, b.Row, b.Col); ok {
+		if d, ok := m.cabled().towards(a.Row, a.Col, b.Row, b.Col); ok {
 			c.Dir, c.Back = d, d.Opposite()
 		}
 	}
@@ -288,7 +297,7 @@ func (t *Topology) arrange() {
 // assignPlanes sets the fields Plane and Unused of the given cables, which must be in the order of
 // t.Cables. A cable is unused if a mesh at one of its ends does not have the cable's plane. The
 // number of planes of a mesh is the smallest number of cables on any of its edges. A mesh without
-// edges has no limit.
+// edges has no limit. A downshift can leave further cables unused, see [Topology.Downshift].
 func (t *Topology) assignPlanes(cables []Cable) {
 	thinnest := make([]int, len(t.Meshes))
 	for i := range thinnest {
@@ -310,7 +319,7 @@ func (t *Topology) assignPlanes(cables []Cable) {
 					n++
 				}
 			}
-			if known && !c.External() {
+			if known && !c.External() && t.idle(c) == "" {
 				thinnest[m] = min(thinnest[m], n)
 			}
 		}
@@ -319,11 +328,14 @@ func (t *Topology) assignPlanes(cables []Cable) {
 	for i := range cables {
 		c := &cables[i]
 		planes := wire.MaxChannels
+		if t.MaxPlanes > 0 {
+			planes = t.MaxPlanes
+		}
 		for _, id := range [2]wire.MeshID{c.A.Node.Mesh, c.B.Node.Mesh} {
 			if m, ok := t.meshAt(id); ok {
 				planes = min(planes, thinnest[m])
 			}
 		}
-		c.Unused = int(c.Plane) >= planes
+		c.Unused = int(c.Plane) >= planes || t.idle(c) != ""
 	}
 }

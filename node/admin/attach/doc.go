@@ -68,7 +68,7 @@
 //	13 lend     u64 size of the memory that the client lends, in bytes: 32 to 2^32
 //	14 moved    u64 number of a transfer, u8 0 for done and 1 for refused, 7 bytes 0, the bytes that a
 //	            read wanted; has no answer
-//	15 hold     u32 longest time in µs, 1 to 10000, u32 0, then 1 to 8 words: u64 address of a word of 32
+//	15 hold     u32 longest time in µs, 1 to 10000, u32 0, then 1 to 32 words: u64 address of a word of 32
 //	            bits in the chip's own memory, u32 value, u32 0; the chip answers when one of the words
 //	            does not have its value, or after the longest time. For drivers that poll words.
 //	18 claim    u8 length of the name (1 to 64), the name, the holder (1 to 256 bytes); the chip answers

@@ -11,7 +11,7 @@ import (
 
 // Limits of a hold.
 const (
-	MaxHeld     = 8                     // largest number of words of a hold
+	MaxHeld     = 32                    // largest number of words of a hold
 	MaxHoldTime = 10 * time.Millisecond // longest time of a hold
 	holdLen     = 8                     // length of the fixed part of a hold, in bytes
 	heldLen     = 16                    // length of one word of a hold, in bytes

@@ -10,21 +10,20 @@ import (
 
 // A program that makes one request after the other waits for each answer. Waking up a sleeping
 // process takes 5 to 50 µs, and both ends sleep in each round trip. Both ends therefore poll for
-// pollTime, if the previous bytes came within pollGap. The values of pollTime and pollGap are
-// choices of this project.
-const (
-	pollTime = 40 * time.Microsecond  // longest time for which a Poller polls before it sleeps
-	pollGap  = 150 * time.Microsecond // a Poller polls if the bytes before took at most this time to come
-)
+// pollTime, if the previous bytes came within this time. If all cores are busy, the two ends share a
+// core, and an end that polls keeps the other end from this core. The bytes then come only after
+// pollTime, so that most of the next reads do not poll. The value of pollTime is a choice of this project.
+const pollTime = 40 * time.Microsecond // longest time for which a Poller polls before it sleeps
 
-// Poller reads from a connection. A Poller polls before it sleeps, if the bytes before came soon. A
-// Poller is for one goroutine.
+// Poller reads from a connection. A Poller polls before it sleeps, if the bytes before came within
+// pollTime. If they came later, every [tryEvery]-th read polls. A Poller is for one goroutine.
 type Poller struct {
 	raw     syscall.RawConn
 	try     func(fd uintptr) bool // the method attempt
 	once    func(fd uintptr) bool // the method attemptOnce
 	several bool                  // this machine has several processors; on one, polling keeps the other end from working
-	soon    bool                  // the bytes before came soon
+	soon    bool                  // the bytes before came within pollTime
+	late    uint                  // reads before which the bytes came later
 	rests   atomic.Bool           // between Rest and Wake
 
 	b     []byte
@@ -43,11 +42,16 @@ func NewPoller(raw syscall.RawConn) *Poller {
 
 // Read implements io.Reader.
 func (p *Poller) Read(b []byte) (int, error) {
-	p.b, p.begin, p.polls = b, time.Now(), p.soon && p.several && !p.rests.Load()
+	try := p.soon
+	if !try {
+		p.late++
+		try = p.late%tryEvery == 0
+	}
+	p.b, p.begin, p.polls = b, time.Now(), try && p.several && !p.rests.Load()
 	err := p.raw.Read(p.try)
 	p.b = nil
 	if err == nil {
-		p.soon = time.Since(p.begin) < pollGap
+		p.soon = time.Since(p.begin) < pollTime
 	}
 	return p.result(err)
 }

@@ -197,7 +197,7 @@ func (c *Client) poll(p *pending) error {
 		took := time.Since(begin)
 		switch {
 		case err == nil && len(p.ended) > 0:
-			poller.soon = took < pollGap
+			poller.soon = took < pollTime
 			return nil
 		case err != nil && err != errNotYet:
 			return err

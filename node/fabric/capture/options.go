@@ -24,6 +24,7 @@ import (
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
+	"ttfabric/router/topo/pick"
 	"ttfabric/wire"
 	"ttfabric/wire/capture"
 )
@@ -76,7 +77,7 @@ func (o *Options) Check() error {
 
 // Ports returns the ports of a topology that the words name. The name of a chip, or a
 // pattern of chips, names all ports of the chips. "M0D0:8", "M0D0/8" and "M0D0/eth8" name
-// one port. Any other word names cables, see [topo.Topology.SelectLinks], and stands for
+// one port. Any other word names cables, see [pick.Links], and stands for
 // both ends of each cable. If there are no words, Ports returns all ports.
 func Ports(t *topo.Topology, words []string) (fabric.Where, error) {
 	if len(words) == 0 {
@@ -90,7 +91,7 @@ func Ports(t *topo.Topology, words []string) (fabric.Where, error) {
 	}
 	for _, word := range words {
 		word = strings.Replace(word, "/eth", "/", 1) // accepts the name of a pcapng interface, such as M0D0/eth8
-		chips, notChips := t.SelectChips(word)
+		chips, notChips := pick.Chips(t, word)
 		args := []string{word}
 		if notChips == nil {
 			args = nil
@@ -98,7 +99,7 @@ func Ports(t *topo.Topology, words []string) (fabric.Where, error) {
 				args = append(args, n.String())
 			}
 		}
-		links, err := t.SelectLinks(args)
+		links, err := pick.Links(t, args)
 		if err != nil {
 			return nil, spec.AsUsage(err)
 		}

@@ -16,11 +16,24 @@ const DefaultTopology = "t3000"
 
 // LoadTopology returns the topology that arg names. If a file has the name arg,
 // LoadTopology reads the file. Otherwise arg is the name of a built-in topology, or of a
-// generator such as ring:4. An empty arg means [DefaultTopology]. An error has kind
+// generator such as ring:4. An empty arg means [DefaultTopology]. A name such as torus:4x4@mesh or
+// FILE@planes=1 stands for a fabric that does not use all cables, see [topo.Topology.Downshift]. An error has kind
 // [spec.Topology], or is a [*topo.Error] if the file has a mistake.
 func LoadTopology(ctx context.Context, arg string) (*topo.Topology, error) {
 	if arg == "" {
 		arg = DefaultTopology
+	}
+	if file, words, shifted := topo.SplitShift(arg); shifted {
+		if _, err := os.Stat(arg); err != nil { // no file has the whole name
+			t, err := LoadTopology(ctx, file)
+			if err != nil {
+				return nil, err
+			}
+			if t, err = t.Downshift(words); err != nil {
+				return nil, spec.Topologyf("%w", err)
+			}
+			return t, nil
+		}
 	}
 	if fi, err := os.Stat(arg); err == nil && fi.IsDir() && strings.ContainsAny(arg, "/.") {
 		return nil, spec.Topologyf("topology %s is a folder; want a file", arg)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ttfabric/router/topo"
+	"ttfabric/router/topo/pick"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
@@ -50,7 +51,7 @@ func ParseImpairment(t *topo.Topology, text string) (d Impairment, err error) {
 		return d, Usagef("--netem %q: %w; want LINK,KNOB=VALUE,…, such as M0D0-M0D1,delay=1ms,loss=1%%", text, err)
 	}
 	words := strings.Split(text, ",")
-	links, err := t.SelectLinks(words[:1])
+	links, err := pick.Links(t, words[:1])
 	if err != nil {
 		return bad(err)
 	}

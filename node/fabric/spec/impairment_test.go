@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ttfabric/router/topo"
+	"ttfabric/router/topo/pick"
 	"ttfabric/wire"
 )
 
@@ -48,7 +49,7 @@ func machine(t *testing.T, name string) *topo.Topology {
 // cable must be in the mesh that the pattern names first.
 func TestLinksBetweenMeshes(t *testing.T) {
 	m := machine(t, "2xt3000")
-	ls, err := m.SelectLinks([]string{"M1D*-M0D*"})
+	ls, err := pick.Links(m, []string{"M1D*-M0D*"})
 	if err != nil || len(ls) == 0 {
 		t.Fatal(err, ls)
 	}
@@ -74,16 +75,16 @@ func TestLinksBetweenMeshes(t *testing.T) {
 	if _, err := Ends(ls, "up"); err == nil || !strings.Contains(err.Error(), "a-to-b") {
 		t.Error(err)
 	}
-	cut, err := m.Between("M0D*", "M1D*")
+	cut, err := pick.Between(m, "M0D*", "M1D*")
 	if err != nil || len(cut) != len(ls) {
 		t.Errorf("%v, %s", err, fmt.Sprint(cut))
 	}
-	rest, err := m.Between("M1D*", "")
+	rest, err := pick.Between(m, "M1D*", "")
 	if err != nil || len(rest) != len(ls) {
 		t.Errorf("%v, %s", err, fmt.Sprint(rest))
 	}
 	for _, bad := range [][2]string{{"M0D*", "M0D1,M1D*"}, {"*", ""}, {"M0D0", "M1D7"}, {"M0D99", ""}, {"M0D0,", ""}} {
-		if ls, err := m.Between(bad[0], bad[1]); err == nil && bad != [2]string{"M0D0", "M1D7"} {
+		if ls, err := pick.Between(m, bad[0], bad[1]); err == nil && bad != [2]string{"M0D0", "M1D7"} {
 			t.Errorf("%v cuts %s", bad, fmt.Sprint(ls))
 		}
 	}

@@ -111,7 +111,7 @@ func fill(v reflect.Value) {
 var (
 	keysAlways = []string{"name", "source", "created", "profile", "slots", "order", "ring", "engine", "fabric", "checked", "stuck", "stuck_after_milliseconds",
 		"local_first", "ttl", "port_base", "id", "encrypted_gossip", "transport", "auth"}
-	keysWhereSet = []string{"netem", "host_memory", "offload", "archive", "archive_limit_mib", "record", "record_limit_mebibytes", "record_once", "gossip_keys",
+	keysWhereSet = []string{"netem", "frame", "host_memory", "offload", "archive", "archive_limit_mib", "record", "record_limit_mebibytes", "record_once", "gossip_keys",
 		"runtime", "project", "attached", "pki", "keylog", "allow_deadlock", "keep_unreliable", "strict_ttl", "exits", "program"}
 )
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"ttfabric/router/topo"
+	"ttfabric/router/topo/pick"
 	"ttfabric/wire"
 )
 
@@ -17,7 +18,7 @@ func Chips(t *topo.Topology, args []string) ([]wire.FabricNodeID, error) {
 		if a == "all" {
 			a = "*"
 		}
-		some, err := t.SelectChips(a)
+		some, err := pick.Chips(t, a)
 		if err != nil {
 			return nil, AsUsage(err)
 		}

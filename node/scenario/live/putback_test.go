@@ -13,6 +13,7 @@ import (
 	"ttfabric/node/fabric"
 	"ttfabric/node/scenario"
 	"ttfabric/router/topo"
+	"ttfabric/router/topo/pick"
 	"ttfabric/wire"
 )
 
@@ -25,7 +26,7 @@ func TestPutBackKeepsWhatTheOperatorDid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	links, err := top.SelectLinks([]string{"all"})
+	links, err := pick.Links(top, []string{"all"})
 	if err != nil || len(links) != 2 {
 		t.Fatal(links, err)
 	}

@@ -118,7 +118,9 @@ type run struct {
 	more  *sync.Cond
 	taken []int // number of elements of each move to this rank that have been taken; guarded by mu
 	ended []bool
-	over  bool // the communicator has failed
+	sent  []bool // queues whose messages have all been sent
+	turn  int    // index of the move in inTurn that is under way; guarded by mu
+	over  bool   // the communicator has failed
 }
 
 // Do performs one operation. The lengths of in and out are those of the methods [collective.Call.InCount]
@@ -144,6 +146,10 @@ func (c *Comm) Do(ctx context.Context, call collective.Call, in, out []byte) err
 	}
 	c.op++
 	r := &run{plan: p, c: c, b: collective.Buffers{In: in, Work: out}, tag: p.hash + c.op}
+	r.more = sync.NewCond(&r.mu)
+	if p.inTurn == nil {
+		r.taken, r.ended, r.sent = make([]int, len(p.s.Moves)), make([]bool, len(p.s.Moves)), make([]bool, len(p.out))
+	}
 	size := e * p.s.Work[c.rank]
 	apart := size != len(out) || call.Kind == collective.SendReceive // a send-receive in place would send what it has just received
 	if apart {
@@ -167,18 +173,16 @@ func (r *run) all(ctx context.Context) error {
 	c := r.c
 	leave := context.AfterFunc(ctx, func() { c.fail(c.left(ctx.Err()), true) })
 	defer leave()
-	ended := make(chan struct{})
-	defer close(ended)
-	defer time.AfterFunc(CheckAfter, func() {
-		watched, enough := context.WithCancel(c.ctx)
-		c.spawn(func() { c.watch(watched, func(e *DeadError) { c.fail(e, true) }) })
+	watched, enough := context.WithCancel(c.ctx)
+	defer enough()
+	dead := func(e *DeadError) { c.fail(e, true) }
+	look := time.AfterFunc(LookEvery, func() { c.spawn(func() { c.watchPeers(watched, r.peers, dead) }) })
+	defer look.Stop()
+	check := time.AfterFunc(CheckAfter, func() {
+		c.spawn(func() { c.watch(watched, dead) })
 		c.spawn(func() { r.compare(watched) })
-		select {
-		case <-ended:
-		case <-c.ctx.Done():
-		}
-		enough()
-	}).Stop()
+	})
+	defer check.Stop()
 	if r.inTurn != nil {
 		if err := r.turns(); err != nil {
 			c.fail(err, true)
@@ -195,8 +199,6 @@ func (r *run) all(ctx context.Context) error {
 		r.more.Broadcast()
 	})
 	defer wake()
-	r.taken, r.ended = make([]int, len(r.s.Moves)), make([]bool, len(r.s.Moves))
-	r.more = sync.NewCond(&r.mu)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
@@ -209,7 +211,12 @@ func (r *run) all(ctx context.Context) error {
 		}
 	}
 	for i := range r.out {
-		wg.Go(func() { end(r.sendAll(&r.out[i])) })
+		wg.Go(func() {
+			end(r.sendAll(&r.out[i]))
+			r.mu.Lock()
+			r.sent[i] = true
+			r.mu.Unlock()
+		})
 	}
 	for i := range r.in {
 		if i+1 < len(r.in) {
@@ -230,7 +237,10 @@ func (r *run) turns() error {
 	c := r.c
 	b := &c.batch
 	b.rs, b.of = b.rs[:0], nil
-	for _, i := range r.inTurn {
+	for turn, i := range r.inTurn {
+		r.mu.Lock()
+		r.turn = turn
+		r.mu.Unlock()
 		m := &r.s.Moves[i]
 		for from := 0; ; {
 			to := min(m.Len, from+r.most())
@@ -283,6 +293,32 @@ func (r *run) most() int { return wholeSlot / r.s.Type.Size() }
 
 // chunk returns the number of elements of the messages of a move.
 func (r *run) chunk(m *collective.Move) int { return r.most() }
+
+// peers returns the ranks that this rank waits for, each once: those that have not sent all their messages, and
+// those that have not made room for all messages of this rank.
+func (r *run) peers() (ps []int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.inTurn != nil {
+		if m := &r.s.Moves[r.inTurn[r.turn]]; m.From == r.c.rank {
+			return []int{m.To}
+		} else {
+			return []int{m.From}
+		}
+	}
+	for i := range r.in {
+		if q := &r.in[i]; !r.ended[q.moves[len(q.moves)-1]] {
+			ps = append(ps, q.From)
+		}
+	}
+	for i := range r.out {
+		if !r.sent[i] {
+			ps = append(ps, r.out[i].To)
+		}
+	}
+	slices.Sort(ps)
+	return slices.Compact(ps)
+}
 
 // until waits until move i has brought its elements below "to", as the receiver's offset counts them, or
 // the whole move if "to" is negative.

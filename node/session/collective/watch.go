@@ -11,8 +11,10 @@ import (
 
 // Times of the watch over chips.
 const (
-	CheckAfter = 500 * time.Millisecond // time of an operation after which a rank looks at the chips of the others
-	CheckEvery = time.Second            // time between two looks
+	LookEvery  = 200 * time.Millisecond // time of an operation after which a rank looks at the chips that it waits for, and time between two looks at a chip
+	lookAhead  = 8                      // if a rank waits for more chips than this, the looks at one chip are further apart
+	CheckAfter = 500 * time.Millisecond // time of an operation after which a rank looks at the chips of all others
+	CheckEvery = time.Second            // time between two looks at these chips
 	tellMost   = 2 * time.Second        // longest time for which a rank tells the others of a failure
 )
 
@@ -111,6 +113,19 @@ func (c *Comm) listen() {
 
 var errWord = errors.New("the memory of the communicator holds a word that no rank writes; does another program use this memory?")
 
+// look looks at the chip of a rank. If the chip is dead, look returns the error.
+func (c *Comm) look(ctx context.Context, r int) *DeadError {
+	life, err := c.lifeOf(ctx, r)
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(err, session.ErrUnreachable):
+		return &DeadError{r, c.chips[r], err}
+	case err == nil && life != c.lives[r]:
+		return &DeadError{r, c.chips[r], errRestarted}
+	}
+	return nil
+}
+
 // watch looks at the chips of all other ranks until ctx ends, and hands the error of each dead chip to
 // the function "dead". watch returns when all looks have ended.
 func (c *Comm) watch(ctx context.Context, dead func(*DeadError)) {
@@ -120,27 +135,37 @@ func (c *Comm) watch(ctx context.Context, dead func(*DeadError)) {
 			continue
 		}
 		wg.Go(func() {
-			for {
-				life, err := c.lifeOf(ctx, r)
-				switch {
-				case ctx.Err() != nil:
-					return
-				case errors.Is(err, session.ErrUnreachable):
-					dead(&DeadError{r, c.chips[r], err})
-					return
-				case err == nil && life != c.lives[r]:
-					dead(&DeadError{r, c.chips[r], errRestarted})
+			for ctx.Err() == nil {
+				if e := c.look(ctx, r); e != nil {
+					dead(e)
 					return
 				}
-				select {
-				case <-time.After(CheckEvery):
-				case <-ctx.Done():
-					return
-				}
+				_ = pause(ctx, CheckEvery)
 			}
 		})
 	}
 	wg.Wait()
+}
+
+// watchPeers looks at the chips of some ranks in turn, until ctx ends, and hands the error of a dead chip to the
+// function "dead". A look that was sent before the chips know of a death waits for the grace period. Later looks
+// end at once, so watchPeers does not wait for the end of a look.
+func (c *Comm) watchPeers(ctx context.Context, peers func() []int, dead func(*DeadError)) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for turn := c.rank; ctx.Err() == nil; turn++ {
+		ps := peers()
+		if len(ps) > 0 {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(ctx, LookEvery)
+				defer cancel()
+				if e := c.look(ctx, ps[turn%len(ps)]); e != nil {
+					dead(e)
+				}
+			})
+		}
+		_ = pause(ctx, LookEvery/time.Duration(max(1, min(len(ps), lookAhead))))
+	}
 }
 
 // pause waits for a time, or until ctx ends.

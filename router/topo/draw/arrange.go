@@ -107,3 +107,16 @@ func cellsOf(t *topo.Topology) []cell {
 	}
 	return at
 }
+
+// Cell is the row and column of a mesh in the grid of meshes of a picture, counted from 0.
+type Cell struct{ Row, Col int }
+
+// Cells returns the cell of each mesh, in the order of the meshes. If possible, a mesh lies on the
+// side of its neighbour to which the neighbour's exits lead.
+func Cells(t *topo.Topology) (out []Cell) {
+	cells, _, _ := arrange(t, func(topo.Mesh) (int, int) { return 1, 1 })
+	for _, c := range cells {
+		out = append(out, Cell{c.row, c.col})
+	}
+	return out
+}

@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 // Sizes and kinds of frames.
-constexpr size_t headLen = 16, commandLen = 48, resultLen = 32, holdLen = 8, heldLen = 16, memberLen = 12, transferLen = 24, movedLen = 16;
+constexpr size_t headLen = 16, commandLen = 48, resultLen = 32, holdLen = 8, heldLen = 16, wordLen = 4, memberLen = 12, transferLen = 24, movedLen = 16;
 enum Kind : uint8_t { kindHello = 1, kindCommand = 2, kindTile = 12, kindLend = 13, kindMoved = 14, kindHold = 15, answer = 128, kindTransfer = 145, kindError = 255 };
 enum Type : uint8_t { typeWrite = 0, typeMulticast = 5, typeRead = 7 };
 constexpr uint16_t version = 1;
@@ -189,11 +189,13 @@ void Chip::room(size_t n) {
     if (to_ + n > in_.size()) in_.resize(std::max(to_ + n, 2 * in_.size()));
 }
 
-// receive reads what has come. With "wait", receive waits for at least one byte.
+// receive reads what has come. With "wait", receive waits for at least one byte. Polling saves the time to wake up
+// this thread. But if all cores are busy, polling keeps the chip from its core, and the answer comes only after
+// spinTime. Most of the next reads then do not poll.
 bool Chip::receive(bool wait, Clock::time_point since) {
     room(1 << 16);
     auto begin = Clock::now();
-    for (bool spin = soon_;;) {
+    for (bool spin = soon_ || (wait && ++late_ % spinEvery == 0);;) {
         alignas(cmsghdr) char rights[CMSG_SPACE(sizeof(int))];
         iovec v{&in_[to_], in_.size() - to_};
         msghdr m{};
@@ -206,7 +208,7 @@ bool Chip::receive(bool wait, Clock::time_point since) {
                 memcpy(&passed_, CMSG_DATA(c), sizeof passed_);
             }
             to_ += n;
-            if (wait) soon_ = Clock::now() - begin < spinGap;
+            if (wait) soon_ = Clock::now() - begin < spinTime;
             return true;
         }
         if (n == 0) return lost("the chip has closed it"), false;
@@ -303,59 +305,59 @@ bool Chip::command(uint8_t type, uint64_t address, uint32_t n, const void *paylo
 
 // A driver that polls words keeps its own core and the core of its chip busy. On a machine with few cores,
 // the chip that must answer the driver's request then gets no core. So the chip holds reads that bring no
-// news, until one of the last words has changed.
+// news, until a word of the last reads has changed.
 bool Chip::read(uint64_t address, void *to, size_t n) {
-    if (n != sizeof(Word::value)) return readAll(address, to, n);
-    bool again = polls_ > 0 && polled_[polls_ - 1].address == address;
-    bool held = (again || equal_ >= maxEqual) && hold(address, to);
+    if (n == 0 || n > maxWords * wordLen || n % wordLen || address % wordLen) return readAll(address, to, n);
+    size_t i = polled(address, n / wordLen);
+    bool again = polls_ > 0 && i == polls_ - 1;
+    bool held = i < polls_ && (again || equal_ >= maxEqual) && hold(i, to);
     if (!held && !readAll(address, to, n)) return polls_ = equal_ = 0, false;
-    Word w{address, 0};
-    memcpy(&w.value, to, sizeof w.value);
-    size_t i = polled(address);
-    equal_ = i < polls_ && polled_[i].value == w.value ? equal_ + 1 : 0;
-    if (i < polls_ || polls_ == maxHeld) unpoll(i % maxHeld);
-    polled_[polls_++] = w;
+    i = polled(address, n / wordLen);
+    equal_ = i < polls_ && memcmp(polled_[i].words, to, n) == 0 ? equal_ + 1 : 0;
+    if (i < polls_ || polls_ == maxLooks) unpoll(i % maxLooks);
+    Look &l = polled_[polls_++];
+    l.address = address, l.n = n / wordLen;
+    memcpy(l.words, to, n);
     return true;
 }
 
-// polled returns the place in polled_ of the word at an address, or polls_ if the word is not there.
-size_t Chip::polled(uint64_t address) const {
+// polled returns the place in polled_ of a read of n words, or polls_ if the read is not there.
+size_t Chip::polled(uint64_t address, size_t n) const {
     size_t i = 0;
-    while (i < polls_ && polled_[i].address != address) i++;
+    while (i < polls_ && (polled_[i].address != address || polled_[i].n != n)) i++;
     return i;
 }
 
-// unpoll removes a word from polled_.
+// unpoll removes a read from polled_.
 void Chip::unpoll(size_t i) { std::copy(&polled_[i] + 1, &polled_[0] + polls_--, &polled_[i]); }
 
-// hold waits until one of the words that the driver read last has changed, or until the time is over. If the
-// word at the address has changed, hold returns true, and the word's new value. Otherwise the driver must
-// read the word: some words, such as a heartbeat, change only when they are read. hold forgets other words
-// that have changed, so that the next hold waits for words that the driver knows.
-bool Chip::hold(uint64_t address, void *to) {
-    if (polled(address) == polls_ || !connect()) return false;
-    uint8_t b[headLen + holdLen + maxHeld * heldLen] = {};
-    size_t n = holdLen + polls_ * heldLen;
-    putHead(b, kindHold, ++number_, n);
+// hold waits until a word of the driver's last reads has changed, or until the time is over. If a word of
+// read i has changed, hold returns true, and the new words of this read. Otherwise the driver must read the
+// words: some words, such as a heartbeat, change only when they are read. hold forgets other reads whose words
+// have changed, so that the next hold waits for words that the driver knows.
+bool Chip::hold(size_t i, void *to) {
+    if (!connect()) return false;
+    uint8_t b[headLen + holdLen + maxLooks * maxWords * heldLen] = {};
+    size_t words = 0;
+    for (size_t k = 0; k < polls_; k++)
+        for (size_t w = 0; w < polled_[k].n; w++, words++) {
+            uint8_t *p = b + headLen + holdLen + words * heldLen;
+            put<uint64_t>(p, polled_[k].address + w * wordLen), put<uint32_t>(p + 8, polled_[k].words[w]);
+        }
+    putHead(b, kindHold, ++number_, holdLen + words * heldLen);
     put<uint32_t>(b + headLen, equal_ > 2 * maxEqual ? holdMost : holdFirst);
-    for (size_t k = 0; k < polls_; k++) {
-        uint8_t *p = b + headLen + holdLen + k * heldLen;
-        put<uint64_t>(p, polled_[k].address), put<uint32_t>(p + 8, polled_[k].value);
-    }
-    uint32_t now[maxHeld];
+    uint32_t now[maxLooks * maxWords];
     bool done = false, changed = false;
     inFlight_++;
     soon_ = false;
-    if (!send(b, headLen + n, nullptr, 0) || !await(number_, now, polls_ * sizeof *now, &done) || !done) return false;
+    if (!send(b, headLen + holdLen + words * heldLen, nullptr, 0) || !await(number_, now, words * wordLen, &done) || !done) return false;
     soon_ = true;
     for (size_t k = polls_; k-- > 0;) {
-        if (now[k] == polled_[k].value) continue;
-        if (polled_[k].address != address) {
-            unpoll(k);
-            continue;
-        }
-        memcpy(to, &now[k], sizeof now[k]);
-        changed = true;
+        const Look &l = polled_[k];
+        words -= l.n;
+        if (memcmp(l.words, now + words, l.n * wordLen) == 0) continue;
+        if (k == i) memcpy(to, now + words, l.n * wordLen), changed = true;
+        else unpoll(k);
     }
     return changed;
 }

@@ -26,10 +26,11 @@ constexpr size_t maxPosted = 512;                        // largest number of wr
 constexpr auto answerTime = std::chrono::seconds(10);    // a chip that gives no answer for this time is lost
 constexpr auto retryTime = std::chrono::milliseconds(50);  // time between two attempts to reach a lost chip
 constexpr auto spinTime = std::chrono::microseconds(40); // time for which a read polls before it sleeps
-constexpr size_t maxHeld = 4;                            // words that a driver polls
-constexpr int maxEqual = 1;                              // reads of words in a row that bring no news, after which the chip holds a further read of a word that the driver polls
+constexpr size_t maxLooks = 4;                           // reads that a driver makes again and again
+constexpr size_t maxWords = 8;                           // words of such a read; tt-umd polls both indices of a queue by one read of 8 words
+constexpr int maxEqual = 1;                              // reads in a row that bring no news, after which the chip holds a further read that the driver has made just before
 constexpr uint32_t holdFirst = 250, holdMost = 1000;     // longest time of the first hold, and of later holds without news, in µs
-constexpr auto spinGap = std::chrono::microseconds(150); // a read polls if the last answer came within this time
+constexpr unsigned spinEvery = 16;                       // of the reads whose last answer came later than spinTime, every spinEvery-th polls
 constexpr int maxNotes = 50;                             // largest number of messages of one process
 
 // Architectures, as in the answer to a hello.
@@ -91,16 +92,17 @@ class Chip {
         uint64_t number, address;
         uint32_t n;
     };
-    struct Word {
+    struct Look {  // a read of n words of 4 bytes, and what the read has brought
         uint64_t address;
-        uint32_t value;
+        size_t n;
+        uint32_t words[maxWords];
     };
     bool hello();
     bool startLend();
     bool readAll(uint64_t address, void *to, size_t n);
-    size_t polled(uint64_t address) const;
+    size_t polled(uint64_t address, size_t n) const;
     void unpoll(size_t i);
-    bool hold(uint64_t address, void *to);
+    bool hold(size_t i, void *to);
     bool send(const void *head, size_t n, const void *payload, size_t size);
     bool command(uint8_t type, uint64_t address, uint32_t n, const void *payload, size_t size);
     bool receive(bool wait, std::chrono::steady_clock::time_point since);
@@ -114,10 +116,11 @@ class Chip {
     int fd_ = -1;
     bool told_ = false;  // a message said that the chip is lost
     std::chrono::steady_clock::time_point next_{};
-    bool soon_ = false;  // the last answer came soon
-    std::array<Word, maxHeld> polled_{};  // words that the driver read last, the oldest first
-    size_t polls_ = 0;                    // number of words in polled_
-    int equal_ = 0;                 // number of reads in a row whose words were in polled_ already
+    bool soon_ = false;   // the last answer came within spinTime
+    unsigned late_ = 0;   // reads whose last answer came later
+    std::array<Look, maxLooks> polled_{};  // the driver's last short reads, the oldest first
+    size_t polls_ = 0;              // number of reads in polled_
+    int equal_ = 0;                 // number of reads in a row that were in polled_ already, with the same words
 
     Arch arch_ = Arch::unknown;
     bool mmio_ = false;

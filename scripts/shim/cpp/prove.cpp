@@ -198,6 +198,25 @@ static void proveHost(Sim &s, uint32_t d) {
     printf("host memory of device %u: 1 MiB to a neighbour's DRAM %.0f MB/s, back %.0f MB/s\n", d, out, in);
 }
 
+// provePolls reads the same words again and again for 50 ms, as a driver that polls. Unless the chip holds these
+// reads, the driver makes thousands. A change of the last word ends a hold.
+static void provePolls(Sim &s, uint64_t at) {
+    uint32_t words[8], n = 0, next = 1;
+    for (uint32_t size : {4, 8, 32}) {
+        uint32_t reads = 0, *last = words + size / 4 - 1;
+        for (auto end = Clock::now() + std::chrono::milliseconds(50); Clock::now() < end; reads++) s.read(at, words, size);
+        if (reads > 300) fail("reads in 50 ms, of a driver that polls", reads, 300);
+        n += reads;
+        for (; next % 20; next++) {
+            s.write(at + size - 4, &next, 4);
+            s.read(at, words, size);
+            same("the last word of a driver that polls", *last, next);
+        }
+        next++;
+    }
+    printf("ttsim: %u reads in 150 ms, of a driver that polls\n", n);
+}
+
 static void proveSim(Sim &s, Jtag &j, const std::vector<uint32_t> &want) {
     s.callbacks(readHost, writeHost);
     s.init();
@@ -236,6 +255,7 @@ static void proveSim(Sim &s, Jtag &j, const std::vector<uint32_t> &want) {
         proveRemote("ttsim", h, d);
     }
     for (size_t i = 0; i < want.size(); i += 8) proveHost(s, want[i]);
+    provePolls(s, s.window(s.bar(want[0], 0x10), 166, 1, 1, 0x28000, false));
     uint64_t at = s.window(s.bar(want[0], 0x10), 166, 1, 1, 0x20000, false);
     uint32_t word = 0, n = 0;
     printf("ttsim: %zu devices; median of a read %.1f µs, of a posted write %.1f µs, of a clock %.2f µs\n", want.size(), median(2000, [&] { s.read(at + n++ % 64 * 4, &word, 4); }),

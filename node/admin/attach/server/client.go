@@ -151,7 +151,7 @@ func (c *client) receive() bool {
 			c.makeRoom(need)
 		}
 		n, err := c.source.Read(c.in[c.to:])
-		if errors.Is(err, os.ErrDeadlineExceeded) { // endHold has woken this goroutine
+		if errors.Is(err, os.ErrDeadlineExceeded) { // the end of a hold has woken this goroutine
 			if err = c.conn.SetReadDeadline(time.Time{}); err == nil {
 				continue
 			}

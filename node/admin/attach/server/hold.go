@@ -18,36 +18,58 @@ func (c *client) hold(number uint64, body []byte) {
 		return
 	}
 	c.reserve(number)
-	done := func(now []uint32, err error) { c.endHold(number, now, err) }
+	d := &held{c: c, number: number}
 	c.source.Rest()
-	end, err := c.s.n.StartHold(h.Words, done)
+	end, err := c.s.n.StartHold(h.Words, d.end)
 	switch {
 	case errors.Is(err, node.ErrWaits):
 		c.source.Wake()
 		c.shut(number, func(b []byte) []byte { return attach.AppendError(b, number, attach.CodeFull, err.Error()) })
 		return
 	case err != nil:
-		done(nil, err)
+		d.end(nil, err)
 		return
 	}
-	timer := time.AfterFunc(h.Most, func() {
+	d.limit(h.Most, func() {
 		if now, open := end(); open {
-			done(now, nil)
+			d.end(now, nil)
 		}
 	})
 	c.reserved(number, func() bool {
-		timer.Stop()
+		d.timer.Stop()
 		_, open := end()
 		c.source.Wake()
 		return open
 	})
 }
 
-// endHold answers a hold with the values of the words, or with an error. The driver waits for this answer, so
-// endHold writes the answer at once, and wakes the goroutine that writes answers only for the rest.
-func (c *client) endHold(number uint64, now []uint32, err error) {
+// held is a hold under way.
+type held struct {
+	c      *client
+	number uint64
+	ended  bool        // the hold has its answer; guarded by c.mu
+	timer  *time.Timer // ends the hold; nil: the hold ended before its timer began; guarded by c.mu
+}
+
+// limit calls f after the time d, unless the hold has ended before. A timer that still runs after the end of its
+// hold would wake the chip once more.
+func (d *held) limit(most time.Duration, f func()) {
+	d.c.mu.Lock()
+	defer d.c.mu.Unlock()
+	if !d.ended {
+		d.timer = time.AfterFunc(most, f)
+	}
+}
+
+// end answers a hold with the values of the words, or with an error. The driver waits for this answer, so
+// end writes the answer at once, and wakes the goroutine that writes answers only for the rest.
+func (d *held) end(now []uint32, err error) {
+	c, number := d.c, d.number
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if d.ended = true; d.timer != nil {
+		d.timer.Stop()
+	}
 	if delete(c.waits, number); c.failed {
 		return
 	}

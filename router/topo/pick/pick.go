@@ -1,4 +1,5 @@
-package topo
+// Package pick finds cables and chips of a topology by names and patterns, as users write them.
+package pick
 
 import (
 	"fmt"
@@ -7,28 +8,19 @@ import (
 	"strconv"
 	"strings"
 
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
-// Link is a cable that a name in a command stands for. A is the end that the name gives first. If
-// the name gives no end first, A is the lower end.
-type Link struct {
-	A, B  wire.PortID
-	Plane wire.Plane
-}
-
-// String returns the name of the cable in the form that commands accept, such as "M0D0/8-M0D1/0".
-func (l Link) String() string { return l.A.Short() + "-" + l.B.Short() }
-
-// SelectLinks finds the used cables that the names in args stand for. SelectLinks lists each cable
+// Links finds the used cables that the names in args stand for. Links lists each cable
 // once, in the order of the topology. A name is a chip and a channel (M0D0:8, M0D0/8), two chips
 // (M0D0-M0D1), one chip (M0D3), or patterns of chips (M0D*-M1D*). Other names are plane:1,
 // label:NAME and all. A plane may follow any name but plane:1 (M0D0-M0D1/p1). The error quotes the
 // first name that is wrong or stands for no cable.
-func (t *Topology) SelectLinks(args []string) ([]Link, error) {
-	found := map[wire.PortID]Link{} // key: the lower end of the cable
+func Links(t *topo.Topology, args []string) ([]topo.Link, error) {
+	found := map[wire.PortID]topo.Link{} // key: the lower end of the cable
 	for _, arg := range args {
-		ls, err := t.selectLink(arg)
+		ls, err := linksOf(t, arg)
 		if err != nil {
 			return nil, fmt.Errorf("link %q: %w", arg, err)
 		}
@@ -42,7 +34,7 @@ func (t *Topology) SelectLinks(args []string) ([]Link, error) {
 			}
 		}
 	}
-	var out []Link
+	var out []topo.Link
 	for _, c := range t.Cables {
 		if l, ok := found[c.A]; ok {
 			out = append(out, l)
@@ -51,8 +43,8 @@ func (t *Topology) SelectLinks(args []string) ([]Link, error) {
 	return out, nil
 }
 
-// selectLink finds the used cables that one name stands for.
-func (t *Topology) selectLink(arg string) ([]Link, error) {
+// linksOf finds the used cables that one name stands for.
+func linksOf(t *topo.Topology, arg string) ([]topo.Link, error) {
 	rest, plane := arg, -1
 	if number, ok := strings.CutPrefix(arg, "plane:"); ok {
 		rest = "all/p" + number
@@ -66,29 +58,29 @@ func (t *Topology) selectLink(arg string) ([]Link, error) {
 	}
 	label, labelled := strings.CutPrefix(rest, "label:")
 	if labelled && !slices.Contains(t.AllLabels(), label) {
-		return nil, fmt.Errorf("no cable of %s has this label; %s", t.Name, t.knownLabels())
+		return nil, fmt.Errorf("no cable of %s has this label; %s", t.Name, knownLabels(t))
 	}
 	if rest == "all" || labelled {
 		rest = "*"
 	}
 	left, right, two := cutOutside(rest)
-	one, err := t.parseSide(left)
+	one, err := parseSide(t, left)
 	other := side{glob: "*", channel: anyChannel}
 	if err == nil && two {
-		other, err = t.parseSide(right)
+		other, err = parseSide(t, right)
 	}
 	if err != nil {
 		return nil, err
 	}
-	var out []Link
+	var out []topo.Link
 	for _, c := range t.Cables {
 		switch {
 		case c.Unused || plane >= 0 && int(c.Plane) != plane:
 		case labelled && !slices.Contains(t.Notes[c.A].Labels, label):
 		case one.holds(c.A) && other.holds(c.B):
-			out = append(out, Link{c.A, c.B, c.Plane})
+			out = append(out, topo.Link{A: c.A, B: c.B, Plane: c.Plane})
 		case one.holds(c.B) && other.holds(c.A):
-			out = append(out, Link{c.B, c.A, c.Plane})
+			out = append(out, topo.Link{A: c.B, B: c.A, Plane: c.Plane})
 		}
 	}
 	if len(out) == 0 {
@@ -98,7 +90,7 @@ func (t *Topology) selectLink(arg string) ([]Link, error) {
 }
 
 // knownLabels returns the part of an error message that lists the labels of the topology.
-func (t *Topology) knownLabels() string {
+func knownLabels(t *topo.Topology) string {
 	all := t.AllLabels()
 	if len(all) == 0 {
 		return "no cable of this topology has a label; the key 'labels' in a topology file gives cables labels, see 'ttfabric generate'"
@@ -137,7 +129,7 @@ func (s side) holds(p wire.PortID) bool {
 	return ok && (s.channel == anyChannel || s.channel == int(p.Channel))
 }
 
-func (t *Topology) parseSide(text string) (side, error) {
+func parseSide(t *topo.Topology, text string) (side, error) {
 	s := side{channel: anyChannel}
 	chips := text
 	if i := strings.LastIndexAny(text, ":/"); i >= 0 && (text[i] == '/' || !isNumber(text[:i])) { // a number after a colon is a channel only if the part before the colon is no number: "0:3" is chip 3 of mesh 0
@@ -148,7 +140,7 @@ func (t *Topology) parseSide(text string) (side, error) {
 		chips, s.channel = text[:i], int(n)
 	}
 	var err error
-	s.glob, err = t.chipGlob(chips)
+	s.glob, err = chipGlob(t, chips)
 	return s, err
 }
 
@@ -159,7 +151,7 @@ func isNumber(s string) bool {
 
 // chipGlob reads the name of one chip or a pattern of chips, and returns it as a pattern. The
 // pattern must match at least one chip of the topology.
-func (t *Topology) chipGlob(text string) (string, error) {
+func chipGlob(t *topo.Topology, text string) (string, error) {
 	if !strings.ContainsAny(text, "*?[") {
 		n, err := wire.ParseFabricNodeID(text)
 		if err != nil {
@@ -174,18 +166,18 @@ func (t *Topology) chipGlob(text string) (string, error) {
 	if _, err := path.Match(glob, ""); err != nil {
 		return "", fmt.Errorf("pattern %q: a bracket is not closed", text)
 	}
-	if !slices.ContainsFunc(t.Chips, func(c Chip) bool { ok, _ := path.Match(glob, c.Node.String()); return ok }) {
+	if !slices.ContainsFunc(t.Chips, func(c topo.Chip) bool { ok, _ := path.Match(glob, c.Node.String()); return ok }) {
 		return "", fmt.Errorf("pattern %q matches no chip of %s", text, t)
 	}
 	return glob, nil
 }
 
-// SelectChips finds the chips that a list names, such as "M0D0,M0D1" or "M0D[0-3],M1D*". The error
+// Chips finds the chips that a list names, such as "M0D0,M0D1" or "M0D[0-3],M1D*". The error
 // quotes the list and the entry that matches no chip.
-func (t *Topology) SelectChips(list string) (map[wire.FabricNodeID]bool, error) {
+func Chips(t *topo.Topology, list string) (map[wire.FabricNodeID]bool, error) {
 	set := map[wire.FabricNodeID]bool{}
 	for word := range strings.SplitSeq(list, ",") {
-		glob, err := t.chipGlob(strings.TrimSpace(word))
+		glob, err := chipGlob(t, strings.TrimSpace(word))
 		if err != nil {
 			return nil, fmt.Errorf("chips %q: %w", list, err)
 		}
@@ -198,18 +190,18 @@ func (t *Topology) SelectChips(list string) (map[wire.FabricNodeID]bool, error) 
 	return set, nil
 }
 
-// Between returns the used cables between the chips of two lists. End A of each Link is at a chip
+// Between returns the used cables between the chips of two lists. End A of each [topo.Link] is at a chip
 // of the first list. If the second list is "", Between returns the used cables between the chips of
 // the first list and all other chips. Between returns an error if a chip is in both lists, or if
 // there is no such cable.
-func (t *Topology) Between(one, other string) ([]Link, error) {
-	a, err := t.SelectChips(one)
+func Between(t *topo.Topology, one, other string) ([]topo.Link, error) {
+	a, err := Chips(t, one)
 	if err != nil {
 		return nil, err
 	}
 	b := map[wire.FabricNodeID]bool{}
 	if other != "" {
-		if b, err = t.SelectChips(other); err != nil {
+		if b, err = Chips(t, other); err != nil {
 			return nil, err
 		}
 	}
@@ -221,14 +213,14 @@ func (t *Topology) Between(one, other string) ([]Link, error) {
 			return nil, fmt.Errorf("chip %s is in both sets, %s and %s", c.Node, one, other)
 		}
 	}
-	var out []Link
+	var out []topo.Link
 	for _, c := range t.Cables {
 		switch {
 		case c.Unused:
 		case a[c.A.Node] && b[c.B.Node]:
-			out = append(out, Link{c.A, c.B, c.Plane})
+			out = append(out, topo.Link{A: c.A, B: c.B, Plane: c.Plane})
 		case a[c.B.Node] && b[c.A.Node]:
-			out = append(out, Link{c.B, c.A, c.Plane})
+			out = append(out, topo.Link{A: c.B, B: c.A, Plane: c.Plane})
 		}
 	}
 	if len(out) == 0 {

@@ -1,11 +1,13 @@
-package topo
+package pick
 
 import (
 	"strings"
 	"testing"
+
+	"ttfabric/router/topo"
 )
 
-func names(ls []Link) string {
+func names(ls []topo.Link) string {
 	var out []string
 	for _, l := range ls {
 		out = append(out, l.String())
@@ -13,10 +15,10 @@ func names(ls []Link) string {
 	return strings.Join(out, " ")
 }
 
-// TestParseLinks finds that SelectLinks finds cables by their names. The error must quote a bad
+// TestParseLinks finds that Links finds cables by their names. The error must quote a bad
 // name.
 func TestParseLinks(t *testing.T) {
-	m := mustName(t, "n300")
+	m := named(t, "n300")
 	for _, c := range []struct{ args, want string }{
 		{"M0D0:8", "M0D0/8-M0D1/0"},
 		{"M0D0/8", "M0D0/8-M0D1/0"},
@@ -35,7 +37,7 @@ func TestParseLinks(t *testing.T) {
 		{"M?D*", "M0D0/8-M0D1/0 M0D0/9-M0D1/1"},
 		{"M0D1:1 plane:0 all", "M0D0/8-M0D1/0 M0D1/1-M0D0/9"}, // each cable once, with the ends in the order of the first name
 	} {
-		ls, err := m.SelectLinks(strings.Fields(c.args))
+		ls, err := Links(m, strings.Fields(c.args))
 		if err != nil || names(ls) != c.want {
 			t.Errorf("%s: %v, %s, want %s", c.args, err, names(ls), c.want)
 		}
@@ -56,9 +58,18 @@ func TestParseLinks(t *testing.T) {
 		"M0D0-":          "chip \"\"",
 		"M0D0-M0D1-M0D0": "M0D1-M0D0",
 	} {
-		_, err := m.SelectLinks([]string{arg})
+		_, err := Links(m, []string{arg})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "link \""+arg+"\"") {
 			t.Errorf("%s: %v, want it to say %q", arg, err, want)
 		}
 	}
+}
+
+func named(t *testing.T, name string) *topo.Topology {
+	t.Helper()
+	m, err := topo.Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }

@@ -1,0 +1,144 @@
+package collective_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	pure "ttfabric/node/collective"
+	"ttfabric/node/session"
+	"ttfabric/node/session/collective"
+	"ttfabric/wire"
+)
+
+var full = flag.Bool("collective.full", false, "run all cases: 10,000 random calls, and a death at each of 64 instants; scripts/check does so")
+
+// together returns a barrier of n callers, which can be used again and again.
+func together(n int) func(context.Context) error {
+	var mu sync.Mutex
+	came, all := 0, make(chan struct{})
+	return func(ctx context.Context) error {
+		mu.Lock()
+		wait := all
+		if came++; came == n {
+			close(all)
+			came, all = 0, make(chan struct{})
+		}
+		mu.Unlock()
+		select {
+		case <-wait:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// errorsOf calls f for n ranks at once, and returns the errors.
+func errorsOf(n int, f func(r int) error) []error {
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for r := range n {
+		wg.Go(func() { errs[r] = f(r) })
+	}
+	wg.Wait()
+	return errs
+}
+
+// onAll calls f for n ranks at once. An error ends the test.
+func onAll(t testing.TB, n int, f func(r int) error) {
+	t.Helper()
+	for r, err := range errorsOf(n, f) {
+		if err != nil {
+			t.Fatalf("rank %d: %v", r, err)
+		}
+	}
+}
+
+// open opens the communicators of all chips.
+func open(ctx context.Context, t testing.TB, b *bubble, links int) []*collective.Comm {
+	t.Helper()
+	var chips []wire.FabricNodeID
+	for _, c := range b.topo.Chips {
+		chips = append(chips, c.Node)
+	}
+	meet := together(len(chips))
+	cs := make([]*collective.Comm, len(chips))
+	onAll(t, len(chips), func(r int) (err error) {
+		cs[r], err = collective.New(ctx, session.New(&port{b, r}), collective.Options{Chips: chips, Links: links, Meet: meet})
+		return err
+	})
+	b.comms = append(b.comms, cs...)
+	return cs
+}
+
+func random(r *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+// check performs a call on all ranks with random input, and compares the outputs with those of the schedule on
+// one machine, byte for byte. The tests of package node/collective compare the schedule with a naive computation.
+func check(ctx context.Context, t testing.TB, cs []*collective.Comm, call pure.Call, links int, r *rand.Rand) {
+	t.Helper()
+	n, e := len(cs), call.Type.Size()
+	s, err := pure.Plan(call, cs[0].Path(), links)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in, out [][]byte
+	for rank := range n {
+		in, out = append(in, random(r, e*call.InCount(rank, n))), append(out, make([]byte, e*call.OutCount(rank, n)))
+	}
+	want := s.Reference(in)
+	onAll(t, n, func(rank int) error { return cs[rank].Do(ctx, call, in[rank], out[rank]) })
+	for rank := range n {
+		if !bytes.Equal(out[rank], want[rank]) {
+			t.Fatalf("%+v: rank %d has wrong bytes", call, rank)
+		}
+	}
+}
+
+// draw draws a call.
+func draw(r *rand.Rand, cs []*collective.Comm, most int) pure.Call {
+	call := pure.Call{Kind: pure.Kind(r.IntN(len(pure.Kinds()))), Type: pure.Type(r.IntN(4)), Op: pure.Op(r.IntN(4)), Root: r.IntN(len(cs)), Scheme: pure.Scheme(r.IntN(4))}
+	call.Count = r.IntN([]int{3, 100, 3000, 30000}[r.IntN(4)]) % most
+	if call.Scheme == pure.Halves && !cs[0].Path().Ring && len(cs) > 2 {
+		call.Scheme = pure.Auto
+	}
+	return call
+}
+
+// TestRandomCalls performs random calls of every operation, on rings and lines, over one plane and two.
+func TestRandomCalls(t *testing.T) {
+	for _, c := range []struct {
+		machine string
+		links   int
+		calls   int
+	}{{"n300", 2, 40}, {"mesh:2x2", 1, 40}, {"mesh:1x4", 1, 40}, {"t3000", 2, 20}} {
+		t.Run(c.machine, func(t *testing.T) {
+			begin := time.Now()
+			run(t, c.machine, 1, func(t *testing.T, b *bubble) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				cs := open(ctx, t, b, c.links)
+				r := rand.New(rand.NewPCG(7, 1))
+				for range c.calls {
+					check(ctx, t, cs, draw(r, cs, 30000), c.links, r)
+				}
+				for _, x := range cs {
+					x.Close()
+				}
+				t.Logf("%d calls in %v of virtual time, %d events, hash %x", c.calls, time.Since(b.begun), b.d.Events(), b.hash)
+			})
+			t.Logf("took %v", time.Since(begin))
+		})
+	}
+}
