@@ -373,7 +373,7 @@ func (c *Comm) receive(x *inlet, tag uint32, move, size int, call string, take f
 			return c.own(err)
 		}
 		other := false
-		err := c.look(x, at.Add(num*wire.MaxPayload), length-num*wire.MaxPayload, func(piece []byte) bool {
+		err := c.show(x, at.Add(num*wire.MaxPayload), length-num*wire.MaxPayload, func(piece []byte) bool {
 			for ; len(piece) > 0; num++ {
 				p := piece[:min(len(piece), wire.MaxPayload)]
 				if !same(p, &h) {
@@ -398,8 +398,8 @@ func (c *Comm) receive(x *inlet, tag uint32, move, size int, call string, take f
 	return nil
 }
 
-// look hands n bytes of this chip's memory to f, in pieces of whole packets.
-func (c *Comm) look(x *inlet, at wire.NocAddr, n int, f func(piece []byte) bool) error {
+// show hands n bytes of this chip's memory to f, in pieces of whole packets.
+func (c *Comm) show(x *inlet, at wire.NocAddr, n int, f func(piece []byte) bool) error {
 	if c.s.View(at, n, f) {
 		return nil
 	}
