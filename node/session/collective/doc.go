@@ -54,6 +54,12 @@
 // separate memory, and Shrink returns only after all ranks that are left have ended their writes. So
 // no write of a failed operation reaches a later operation.
 //
+// During an operation, a rank looks every 200 ms at the chips that it waits for, and every second at all
+// others. If the process of a chip ends, the operation ends on every rank within three times: the silence of a link, the
+// time for which a port may be down before routes avoid it, and the grace period of the router. With the profile lan
+// these are 240 + 200 + 240 ms. A chip whose host answers nothing is late, and counts as dead after 20 seconds. The tests
+// show this over simulated chips, with a death at each of 64 instants of an operation.
+//
 // A communicator watches chips, and does not watch processes. If a program ends without its chip, the
 // other ranks wait until their contexts end. 'ttfabric run' ends all ranks in this case.
 package collective

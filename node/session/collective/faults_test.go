@@ -28,17 +28,21 @@ func TestKilled(t *testing.T) {
 		machine string
 		links   int
 		dark    bool // the host of the dead chip answers nothing
-	}{{"mesh:2x2", 1, false}, {"mesh:1x4", 1, false}, {"t3000", 2, false}, {"mesh:2x2", 1, true}} {
-		t.Run(fmt.Sprintf("%s, dark %v", c.machine, c.dark), func(t *testing.T) {
+		loss    bool // all cables lose 1 % of the datagrams
+	}{{"mesh:2x2", 1, false, false}, {"mesh:1x4", 1, false, false}, {"t3000", 2, false, false}, {"t3000", 2, false, true}, {"mesh:2x2", 1, true, false}} {
+		t.Run(fmt.Sprintf("%s, dark %v, loss %v", c.machine, c.dark, c.loss), func(t *testing.T) {
 			begin, worst, failed := time.Now(), time.Duration(0), 0
 			for i := range killInstants {
-				if !*full && i%8 != 3 {
+				if !*full && i%16 != 7 {
 					continue
 				}
 				for _, call := range []pure.Call{{Kind: pure.AllReduce, Count: 50000}, {Kind: pure.Kind(i % len(pure.Kinds())), Count: 20000, Root: 1}} {
 					run(t, c.machine, uint64(i), func(t *testing.T, b *bubble) {
 						b.dark = c.dark
 						b.d.Dark(c.dark)
+						if c.loss {
+							lose(b.d)
+						}
 						took, ended := killed(t, b, c.links, call, i)
 						worst, failed = max(worst, took), failed+ended
 					})
@@ -60,7 +64,7 @@ func killed(t *testing.T, b *bubble, links int, call pure.Call, i int) (took tim
 	cs := open(ctx, t, b, links)
 	r := rand.New(rand.NewPCG(uint64(i), 3))
 	begin := time.Now()
-	check(ctx, t, cs, call, links, r)
+	check(ctx, t, cs, links, r, call)
 	whole := time.Since(begin)
 	n, dies := len(cs), i%len(cs)
 	victim := cs[0].Chips()[dies]
@@ -123,7 +127,7 @@ func killed(t *testing.T, b *bubble, links int, call pure.Call, i int) (took tim
 	}
 	for _, g := range groups {
 		for range 3 {
-			check(ctx, t, g, draw(r, g, 30000), links, r)
+			check(ctx, t, g, links, r, draw(r, g))
 		}
 	}
 	for _, x := range left {
@@ -131,6 +135,8 @@ func killed(t *testing.T, b *bubble, links int, call pure.Call, i int) (took tim
 	}
 	return took, failed
 }
+
+func lose(d *sim.Driven) { d.Lose(0.01) }
 
 // parts returns, for each chip, the chips that it can reach without one chip, in order.
 func (b *bubble) parts(without int) [][]int {
@@ -160,7 +166,7 @@ func TestFaults(t *testing.T) {
 		do   func(d *sim.Driven, cable int, on bool)
 		hit  func(tables, downs int, resent uint64) bool // whether the faults had an effect
 	}{
-		{"loss of 1 %", func(d *sim.Driven, _ int, _ bool) { d.Lose(0.01) }, func(_, _ int, resent uint64) bool { return resent > 10 }},
+		{"loss of 1 %", func(d *sim.Driven, _ int, _ bool) { lose(d) }, func(_, _ int, resent uint64) bool { return resent > 10 }},
 		{"retrains", func(d *sim.Driven, cable int, _ bool) { d.Retrain(cable) }, func(_, downs int, _ uint64) bool { return downs >= 10 }},
 		{"fallback", func(d *sim.Driven, cable int, on bool) { d.Avoid(cable, on) }, func(_, _ int, _ uint64) bool { return true }},
 		{"reroute", func(d *sim.Driven, cable int, on bool) { // all cables between two chips
@@ -191,7 +197,7 @@ func TestFaults(t *testing.T) {
 						on := time.AfterFunc(time.Duration(r.IntN(200))*time.Microsecond, func() { b.do(func(d *sim.Driven) { c.do(d, cable, true) }) })
 						defer on.Stop()
 					}
-					if check(ctx, t, cs, draw(r, cs, 30000), 2, r); i%4 == 3 {
+					if check(ctx, t, cs, 2, r, draw(r, cs)); i%4 == 3 {
 						b.do(func(d *sim.Driven) { c.do(d, cable, false) })
 					}
 				}
