@@ -3,6 +3,7 @@
 //
 //	ttfabric run --up mesh:2x2 ./allreduce -bytes 8,1048576            # the ranks run beside their chips
 //	ttfabric run --up mesh:2x2 --as-chip ./allreduce -bytes 8,1048576  # each rank is its chip
+//	ttfabric run --up mesh:2x2 ./allreduce -means edm                  # by the CCL guide's kernels
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"ttfabric/node/kernel/shipped"
 	"ttfabric/node/process"
 	"ttfabric/node/rank"
 	"ttfabric/node/rank/launched"
@@ -27,7 +29,7 @@ import (
 
 func main() {
 	if os.Getenv(launched.Env) != "" {
-		process.Main(run)
+		process.Main(run, shipped.Kernels)
 	}
 	if err := run(context.Background(), nil); err != nil {
 		fmt.Fprintln(os.Stderr, "allreduce:", err)
@@ -38,6 +40,7 @@ func main() {
 // run measures. If the rank is its chip, s is the session of the chip, and else nil.
 func run(ctx context.Context, s *session.Session) error {
 	sizes := flag.String("bytes", "8,65536", "sizes of the data of each rank in bytes, multiples of 4, with commas")
+	means := flag.String("means", "fabric", "what moves the data: fabric, or edm for the CCL guide's workers and ERISC data movers")
 	rounds := flag.Int("rounds", 20, "timed operations for each size")
 	profile := flag.String("cpuprofile", "", "file for the CPU profile of rank 0")
 	flag.Parse()
@@ -49,7 +52,11 @@ func run(ctx context.Context, s *session.Session) error {
 	if s == nil {
 		s = me.Session
 	}
-	c, err := collective.New(ctx, s, collective.Options{Chips: me.Chips, Meet: me.Barrier})
+	by, err := collective.ParseMeans(*means)
+	if err != nil {
+		return err
+	}
+	c, err := collective.New(ctx, s, collective.Options{Chips: me.Chips, Means: by, Meet: me.Barrier})
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,12 @@
 // the sender. Each of these writes can be repeated without harm, so a lost packet or an unknown
 // outcome does not end an operation.
 //
+// # Means
+//
+// With [Options].Means, the kernels of the CCL guide move the data, in place of writes over the fabric's routes:
+// [EDM]. The chips must have these kernels, as all chips of 'ttfabric node' have. Each operation is one job of kernels,
+// or several jobs if a part is longer than 64 KiB.
+//
 // # Rows and columns
 //
 // [Comm.Split] makes communicators of some of the ranks, and [Comm.Row] and [Comm.Column] make those of a mesh.
