@@ -4,6 +4,7 @@
 //
 //	ttfabric run --up mesh:2x2 ./allreduce -bytes 8,1048576            # the ranks run beside their chips
 //	ttfabric run --up mesh:2x2 --as-chip ./allreduce -bytes 8,1048576  # each rank is its chip
+//	ttfabric run --up mesh:2x2 ./allreduce -means edm                  # by the CCL guide's kernels
 package main
 
 import (
@@ -19,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"ttfabric/node/kernel/shipped"
 	"ttfabric/node/process"
 	"ttfabric/node/rank"
 	"ttfabric/node/rank/launched"
@@ -29,7 +31,7 @@ import (
 
 func main() {
 	if os.Getenv(launched.Env) != "" {
-		process.Main(run)
+		process.Main(run, shipped.Kernels)
 	}
 	if err := run(context.Background(), nil); err != nil {
 		fmt.Fprintln(os.Stderr, "allreduce:", err)
@@ -41,6 +43,7 @@ func main() {
 func run(ctx context.Context, s *session.Session) error {
 	name := flag.String("op", "all-reduce", "operation: all-reduce, all-gather, all-to-all, or write: single writes from rank 0 to rank 1")
 	sizes := flag.String("bytes", "8,65536", "sizes in bytes, multiples of 4, with commas: of the data of each rank, or for all-to-all of the data from each rank to each rank")
+	means := flag.String("means", "fabric", "what moves the data: fabric, or edm for the CCL guide's workers and ERISC data movers")
 	rounds := flag.Int("rounds", 20, "timed operations for each size")
 	links := flag.Int("links", 1, "number of planes that carry the data")
 	profile := flag.String("cpuprofile", "", "file for the CPU profile of rank 0")
@@ -56,7 +59,11 @@ func run(ctx context.Context, s *session.Session) error {
 	if s == nil {
 		s = me.Session
 	}
-	c, err := collective.New(ctx, s, collective.Options{Chips: me.Chips, Links: *links, Meet: me.Barrier})
+	by, err := collective.ParseMeans(*means)
+	if err != nil {
+		return err
+	}
+	c, err := collective.New(ctx, s, collective.Options{Chips: me.Chips, Links: *links, Means: by, Meet: me.Barrier})
 	if err != nil {
 		return err
 	}

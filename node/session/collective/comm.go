@@ -58,6 +58,7 @@ const (
 type Options struct {
 	Chips []wire.FabricNodeID // chip of each rank, at most [collective.MaxRanks]; all ranks give the same list
 	Links int                 // number of planes that carry the data, num_links of the CCL guide; 0: 1
+	Means Means               // what moves the data; the same on all ranks
 	// Meet waits until all ranks have called Meet, as rank.Barrier does. New calls Meet twice. Meet must
 	// not be nil if there are several ranks.
 	Meet func(ctx context.Context) error
@@ -73,6 +74,7 @@ type Comm struct {
 	calls   sync.WaitGroup // commands and goroutines of the communicator
 	turn    chan struct{}  // holds a value while an operation is under way
 	op      uint32         // number of operations so far; guarded by turn
+	nonce   uint64         // part of the numbers of jobs of the EDM; 0: not agreed yet; guarded by turn
 	plans   map[collective.Call]*plan
 	scratch []byte // guarded by turn
 	batch   batch  // for operations of one goroutine; guarded by turn
@@ -98,6 +100,7 @@ type group struct {
 	fifo       wire.NocAddr       // FIFOs of this generation
 	ctl        wire.NocAddr       // control words of this generation
 	generation uint32
+	means      Means
 	area       int // area of memory, 0 to MaxComms-1
 }
 
@@ -157,6 +160,9 @@ func (e *MismatchError) Error() string {
 // after the clearing. If another program has open communicators on this chip, the error wraps a
 // [session.HeldError] that names this program.
 func New(ctx context.Context, s *session.Session, o Options) (*Comm, error) {
+	if o.Means >= numMeans {
+		return nil, fmt.Errorf("a communicator with %s: want %v", o.Means, meansNames)
+	}
 	c, err := newComm(s, o.Chips, o.Links, 0, 1)
 	if err != nil {
 		return nil, err
@@ -165,6 +171,7 @@ func New(ctx context.Context, s *session.Session, o Options) (*Comm, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.means = o.Means
 	f.enter(c)
 	if err := c.open(ctx, o.Meet); err != nil {
 		c.Close()

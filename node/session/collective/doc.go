@@ -39,6 +39,12 @@
 // acknowledged a posted message after 200 ms, the sender writes the message again, with an answer. A lost
 // posted message counts in the result of [session.Session.Flush].
 //
+// # Means
+//
+// With [Options].Means, the kernels of the CCL guide move the data, in place of writes over the fabric's routes:
+// [EDM]. The chips must have these kernels, as all chips of 'ttfabric node' have. Each operation is one job of kernels,
+// or several jobs if a part is longer than 64 KiB.
+//
 // # Rows and columns
 //
 // [Comm.Split] makes communicators of some of the ranks, and [Comm.Row] and [Comm.Column] make those of a mesh.
@@ -61,6 +67,12 @@
 // separate memory, and Shrink returns only after all ranks that are left have ended their writes. Posted
 // messages come before the later writes of Shrink, which have answers. So no write of a failed operation
 // reaches a later operation.
+//
+// During an operation, a rank looks every 200 ms at the chips that it waits for, and every second at all
+// others. If the process of a chip ends, the operation ends on every rank within three times: the silence of a link, the
+// time for which a port may be down before routes avoid it, and the grace period of the router. With the profile lan
+// these are 240 + 200 + 240 ms. A chip whose host answers nothing is late, and counts as dead after 20 seconds. The tests
+// show this over simulated chips, with a death at each of 64 instants of an operation.
 //
 // During an operation, a rank looks every 200 ms at the chips that it waits for, and every second at all
 // others. If the process of a chip ends, the operation ends on every rank within three times: the silence of a link, the

@@ -126,21 +126,33 @@ type run struct {
 // Do performs one operation. The methods [collective.Call.InCount] and [collective.Call.OutCount] return
 // how many elements in and out must have.
 func (c *Comm) Do(ctx context.Context, call collective.Call, in, out []byte) error {
+	if c.means == EDM && call.Kind != collective.Barrier {
+		return c.inTurn(ctx, call, in, out, c.byEDM)
+	}
+	return c.inTurn(ctx, call, in, out, c.byFabric)
+}
+
+// inTurn performs one operation after the operations under way.
+func (c *Comm) inTurn(ctx context.Context, call collective.Call, in, out []byte, perform func(context.Context, collective.Call, []byte, []byte) error) error {
 	select {
 	case c.turn <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	defer func() { <-c.turn }()
+	return perform(ctx, call, in, out)
+}
+
+// byFabric performs one operation over the fabric's routes. The caller has the turn.
+func (c *Comm) byFabric(ctx context.Context, call collective.Call, in, out []byte) error {
 	p, err := c.plan(call)
 	if err != nil {
 		return err
 	}
-	n, e := len(c.chips), call.Type.Size()
-	if len(in) != e*call.InCount(c.rank, n) || len(out) != e*call.OutCount(c.rank, n) {
-		return fmt.Errorf("%s of %d elements of %d bytes, rank %d of %d: an input of %d bytes and an output of %d bytes; want %d and %d", call.Kind, call.Count, e, c.rank, n,
-			len(in), len(out), e*call.InCount(c.rank, n), e*call.OutCount(c.rank, n))
+	if err := c.fits(&call, in, out); err != nil {
+		return err
 	}
+	e := call.Type.Size()
 	if c.ctx.Err() != nil {
 		return c.failure()
 	}

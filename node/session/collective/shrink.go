@@ -266,7 +266,7 @@ func (a *agreement) build(next *Comm, dead uint64) (*Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	next.lives = lives
+	next.lives, next.means = lives, a.c.means
 	if f := a.c.orphan(); f != nil {
 		f.pass(a.c, next)
 	}

@@ -98,7 +98,7 @@ func (c *Comm) Split(ctx context.Context, color, key int) (*Comm, error) {
 	}
 	mine := f.member(max(color, -1), key)
 	said := make([]byte, len(c.chips)*collective.MemberSize)
-	if err := c.AllGather(ctx, mine.Append(nil), said); err != nil {
+	if err := c.inTurn(ctx, collective.Call{Kind: collective.AllGather, Count: collective.MemberSize, Type: Uint8}, mine.Append(nil), said, c.byFabric); err != nil {
 		return nil, err
 	}
 	all, err := collective.ParseMembers(said)
@@ -142,7 +142,7 @@ func (c *Comm) child(ctx context.Context, ranks []int, area int) (*Comm, error) 
 	if err != nil {
 		return nil, err
 	}
-	next.lives = lives
+	next.lives, next.means = lives, c.means
 	c.kin().enter(next)
 	if err := next.clear(ctx); err != nil {
 		next.Close()
