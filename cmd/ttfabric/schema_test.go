@@ -65,7 +65,7 @@ var linewise = []any{api.EventView{}, fabriccapture.Frame{}, replay.Record{}}
 var unstructured = map[string]string{
 	"job stop": "one sentence", "host shim": "prints text",
 	"chip kill": "prints nothing", "chip pause": "prints nothing", "chip restart": "prints nothing", "chip resume": "prints nothing", "chip start": "prints nothing", "down": "prints nothing",
-	"pki make": "prints nothing", "pki renew": "prints nothing", "profile": "writes a file of pprof", "dashboard": "prints the address of a page", "node": "runs until it is stopped", "ready": "prints text", "extcap": "speaks Wireshark's protocol",
+	"pki make": "prints nothing", "pki renew": "prints nothing", "profile": "writes a file of pprof", "dashboard": "prints the address of a page", "top": "shows a screen", "node": "runs until it is stopped", "ready": "prints text", "extcap": "speaks Wireshark's protocol",
 	"compose": "prints a file in the format of Docker Compose", "stack": "prints a file in the format of Docker Compose",
 	"scenario show": "prints a scenario in YAML", "scenario validate": "prints text", "": "prints its help",
 }

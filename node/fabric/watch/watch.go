@@ -16,6 +16,7 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/node/archive"
 	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -226,7 +227,8 @@ func (v *viewer) live(open func() (*fabric.Fabric, error)) error {
 		if err != nil {
 			break // the fabric was taken down
 		}
-		for _, f := range fab.Running() {
+		running := fab.Running()
+		for _, f := range running {
 			p := life{f.Chip, f.API}
 			if _, on := attached.Load(p); on || !v.wants(f.Chip) {
 				continue
@@ -240,7 +242,7 @@ func (v *viewer) live(open func() (*fabric.Fabric, error)) error {
 				attached.Delete(p)
 			})
 		}
-		v.searchEnded(fab, sizes)
+		v.searchEnded(fab.Topology, running, sizes)
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
@@ -262,10 +264,15 @@ func (v *viewer) reread(n wire.FabricNodeID) error {
 }
 
 // searchEnded shows the events of chips that started and ended between two searches. The archive of such a chip
-// has grown. The argument "sizes" holds the sizes of the archives at the last search.
-func (v *viewer) searchEnded(fab *fabric.Fabric, sizes map[wire.FabricNodeID]int64) {
-	for _, n := range fab.Topology.Nodes() {
-		if _, runs := fab.Where(n); runs || !v.wants(n) {
+// has grown. The argument "running" lists the chips that run. The argument "sizes" holds the sizes of the archives at
+// the last search.
+func (v *viewer) searchEnded(t *topo.Topology, running []folder.Chip, sizes map[wire.FabricNodeID]int64) {
+	runs := map[wire.FabricNodeID]bool{}
+	for _, f := range running {
+		runs[f.Chip] = true
+	}
+	for _, n := range t.Nodes() {
+		if runs[n] || !v.wants(n) {
 			delete(sizes, n)
 			continue
 		}

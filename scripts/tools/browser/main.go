@@ -175,15 +175,25 @@ func (b *browser) clickMap(call string, opts ...chromedp.MouseOption) {
 	b.clickAt("window.ttfabric."+call, opts...)
 }
 
-// clickAt clicks the place [x, y] that a JavaScript expression gives.
+// still is how long a place must stay where it is before a click. A new state may move what is below it.
+const still = 150 * time.Millisecond
+
+// clickAt clicks the place [x, y] that a JavaScript expression gives, when the place stands still.
 func (b *browser) clickAt(js string, opts ...chromedp.MouseOption) {
 	if b.err != nil {
 		return
 	}
-	at, err := eval[[2]float64](b, js)
-	if err != nil {
-		b.fail(fmt.Errorf("click at %s: %w", js, err))
-		return
+	var at [2]float64
+	for end := time.Now().Add(patience); ; time.Sleep(still) {
+		now, err := eval[[2]float64](b, js)
+		if err != nil {
+			b.fail(fmt.Errorf("click at %s: %w", js, err))
+			return
+		}
+		if now == at || time.Now().After(end) {
+			break
+		}
+		at = now
 	}
 	b.run(chromedp.MouseClickXY(at[0], at[1], opts...))
 }

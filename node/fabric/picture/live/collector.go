@@ -10,6 +10,7 @@ import (
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/picture"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/node/fabric/watch"
 	"ttfabric/router"
 	"ttfabric/router/route"
@@ -49,6 +50,7 @@ type Collector struct {
 // New returns a collector of the fabric that the function "open" opens. The collector calls "open" again
 // and again, to find newly started chips. If the first call fails, New returns the error.
 func New(open func() (*fabric.Fabric, error)) (*Collector, error) {
+	open = cached(open)
 	fab, err := open()
 	if err != nil {
 		return nil, err
@@ -64,6 +66,28 @@ func New(open func() (*fabric.Fabric, error)) (*Collector, error) {
 	m := picture.NewMachine(fab.Name(), fab.Topology)
 	return &Collector{Feed: NewFeed(), m: m, open: open, fab: fab, plan: plan, around: plan, sizes: sizes.Only(plan.VCs()), pic: picture.New(m),
 		early: make(chan bool, 64), details: map[wire.FabricNodeID]*answer[picture.ChipDetail]{}, clients: map[folder.Chip]*api.Client{}}, nil
+}
+
+// cached returns a function that opens a fabric as the function "open" does, but reads the topology only if the
+// fabric is another one than at the last call. The collector opens the fabric several times a second, and a
+// large topology takes tens of milliseconds.
+func cached(open func() (*fabric.Fabric, error)) func() (*fabric.Fabric, error) {
+	var mu sync.Mutex
+	var last *fabric.Fabric
+	return func() (*fabric.Fabric, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if last != nil && last.Spec.Runtime != spec.Docker { // a fabric of containers may have no folder
+			if s, err := last.Dir.Spec(); err == nil && s.ID == last.Spec.ID && s.Created.Equal(last.Spec.Created) {
+				return last, nil
+			}
+		}
+		f, err := open()
+		if err == nil {
+			last = f
+		}
+		return f, err
+	}
 }
 
 // Machine returns the description of the machine.

@@ -13,8 +13,8 @@ import (
 
 // Limits of a feed.
 const (
-	MaxSubscribers = 32  // subscribers at once
-	maxQueue       = 256 // updates that wait for one subscriber; a slower subscriber is cut off
+	MaxSubscribers = 32                     // subscribers at once
+	maxQueue       = 2 * picture.KeptEvents // updates that wait for one subscriber; a slower subscriber is cut off. All past events of a fabric come at once.
 )
 
 // ErrFull says that a feed has as many subscribers as it may have.
