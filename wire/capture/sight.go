@@ -16,7 +16,7 @@ type Sight struct {
 	Frame         wire.Frame      // the decoded frame; valid if IsFrame
 	IsFrame       bool            // the datagram has the magic, the version and a kind of TT-link; if the capture cut the datagram off, the kind does not matter
 	Head          wire.PacketView // header of the packet that has the frame as a piece; nil: unknown
-	Retransmitted bool            // data frame or write: such a frame with the same number or a later number has passed before
+	Retransmitted bool            // data frame or write: a frame of the session with the same number or a later number has passed before
 }
 
 // Limits of a capture's buffer in a chip, in bytes. The buffer holds the captured datagrams that
@@ -31,8 +31,8 @@ const (
 // direction appears, the Tracker discards its data about all directions.
 const MaxTracks = 1024
 
-// Tracker follows the data frames of a capture, to find retransmissions and the headers of packets.
-// The zero value is ready for use.
+// Tracker follows the data frames and writes of a capture, to find retransmissions and the headers
+// of packets. The zero value is ready for use.
 type Tracker struct{ dirs map[trackKey]*track }
 
 type trackKey struct {
