@@ -23,7 +23,7 @@ type Channel struct {
 // Held is a packet that waits in a channel.
 type Held struct {
 	Type     wire.PacketType
-	Src, Dst wire.FabricNodeID // for a multicast, both are the source
+	Src, Dst wire.FabricNodeID // for a multicast by ranges, both are the source; for a multicast to members, Dst is one of the members
 	ID       uint64            // id of the packet's request
 	TTL      uint16            // hops that the packet may still make
 	Bytes    int               // length of the packet

@@ -3,13 +3,13 @@ package router
 import "ttfabric/wire"
 
 // Counters counts the packets of a port since the router's start. The chip can pass on a packet, or
-// send its own packet, by a port without a sender channel, see [Router.Through] and
-// [Router.Bypass]. Such a packet counts as if it had been in a sender channel of that port. A
-// packet that the router drops counts at the port of its sender channel. A packet that the router
-// drops before any sender channel counts at the port by which the packet came in. A copy of the
-// chip's own multicast that the router drops before any sender channel counts at port 0. The sums
-// over all ports of a router always satisfy: Received + Injected + Copied = Delivered + Sent +
-// Dropped + packets in channels.
+// send its own packet, past the sender channels of a port, see [Router.Through] and
+// [Router.Bypass]. Such a packet counts as if it had been in one of these channels. A packet that
+// the router drops counts at the port of its sender channel. A packet that the router drops before
+// any sender channel counts at the port by which the packet came in. A copy of the chip's own
+// multicast that the router drops before any sender channel counts at port 0. The sums over all
+// ports of a router always satisfy: Received + Injected + Copied = Delivered + Sent + Dropped +
+// packets in channels.
 type Counters struct {
 	Received   uint64                      // packets that arrived
 	Delivered  uint64                      // received packets that were for this chip

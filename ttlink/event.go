@@ -324,7 +324,7 @@ func (l *Link) cable() Cable {
 }
 
 // Counters holds counters that never decrease. Byte counts are lengths of whole frames, from
-// envelope to checksum.
+// envelope to checksum. In the counters of data frames, L1 and MMIO writes count as data frames.
 type Counters struct {
 	FramesSent, FramesReceived     uint64 // frames of every kind; FramesReceived counts only well-formed frames
 	BytesSent, BytesReceived       uint64

@@ -27,7 +27,7 @@ type Delivery struct {
 // Invariant C1: recv[v]-freed[v]+carried[v] is at most Config.Slots[v]. If partial is true and v is
 // vc, the sum is at most Config.Slots[v]-1.
 type receiver struct {
-	expected wire.Seq // number of the next expected data frame
+	expected wire.Seq // number of the next expected data frame or write
 	partial  bool     // a part of a packet has been received
 	vc       wire.VC  // VC of the partly received packet
 	offset   int      // received bytes of the partly received packet
@@ -118,8 +118,8 @@ func (l *Link) grantsHelp() bool {
 	return false
 }
 
-// handleData processes a data frame of the session. If the frame is the next piece of a packet,
-// handleData returns the piece and true.
+// handleData processes a data frame or write of the session. If the frame is the next piece of a
+// packet or the next write, handleData returns the piece or the write, and true.
 func (l *Link) handleData(now mono.Time, f *wire.Frame) (Delivery, bool) {
 	l.handleAck(now, f.RxSeq)
 	r := &l.rx
@@ -163,8 +163,8 @@ func (l *Link) handleData(now mono.Time, f *wire.Frame) (Delivery, bool) {
 	return d, true
 }
 
-// oweAck notes that a data frame with n bytes of payload must be acknowledged. The next data frame
-// to the peer carries the acknowledgement. If no data frame is sent within ackDelay, or if ackBytes
+// oweAck notes that a data frame or write with n bytes of payload must be acknowledged. The next data
+// frame to the peer carries the acknowledgement. If no data frame is sent within ackDelay, or if ackBytes
 // are unacknowledged, the link sends a sequence update.
 func (l *Link) oweAck(now mono.Time, n int) {
 	r := &l.rx

@@ -31,8 +31,8 @@ type training struct {
 	reported   mono.Time // time of the last EventMiswired or EventIncompatible; 0: never
 }
 
-// stranger is the port at the other end of a miswired cable. Package wire uses the word for another
-// incarnation.
+// stranger is the port at the other end of a miswired cable. Package wire uses the word "stranger"
+// for another incarnation.
 type stranger struct {
 	port, expects wire.PortID
 	fabric        uint32

@@ -99,8 +99,8 @@
 // # Hello
 //
 // The payload of a hello is 80 or 158 bytes long. The frame of a hello has the sender's session id,
-// or 0 before the first session. In a session, the frame's rx seq is the next data frame that the
-// sender expects. The sender pads the frame to the largest frame payload that the hello names, or
+// or 0 before the first session. In a session, the frame's rx seq is the next number that the sender
+// expects. The sender pads the frame to the largest frame payload that the hello names, or
 // to less. "Link: bring-up and training" gives the lengths. Before a link comes up, its path has
 // therefore carried frames as long as the link's later data frames.
 //
@@ -133,7 +133,7 @@
 // The session id is the CRC-32C of 26 bytes: 13 bytes of the lower port, then 13 bytes of the
 // higher port. The 13 bytes of a port are mesh (2), chip (2), channel (1) and incarnation (8).
 // Ports are ordered by mesh, then chip, then channel. If the CRC-32C is 0, the session id is 1. In
-// every session, the tx seq of the first data frame of an end is the low 32 bits of that end's
+// every session, the tx seq of an end's first data frame or write is the low 32 bits of that end's
 // incarnation.
 //
 // # Sequence update

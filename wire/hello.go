@@ -173,6 +173,6 @@ func NewSessionID(a PortID, ai Incarnation, b PortID, bi Incarnation) SessionID 
 	return 1
 }
 
-// InitialSeq returns the low 32 bits of an incarnation. In every session, the first data frame of a
-// chip has the sequence number InitialSeq of the chip's incarnation.
+// InitialSeq returns the low 32 bits of an incarnation. In every session, the first data frame or
+// write of a chip has the sequence number InitialSeq of the chip's incarnation.
 func InitialSeq(i Incarnation) Seq { return Seq(uint32(i)) }

@@ -13,10 +13,10 @@ import (
 // for each other in a cycle, even on a 2×2 mesh.
 type Trunk uint8
 
-// The values of [Trunk]. Where a packet has the trunk, tt-metal's header has the field
+// The values of [Trunk]. At the trunk's place in a packet, tt-metal's header has the field
 // is_mcast_active, which is 0 or 1.
 const (
-	TrunkNone Trunk = 0 // no multicast
+	TrunkNone Trunk = 0 // unicast, or a multicast to members of a mesh that the packet has not entered yet
 	TrunkX    Trunk = 1 // along East and West
 	TrunkY    Trunk = 2 // along North and South
 )
@@ -169,7 +169,8 @@ func ParseRanges(s string) (Ranges, error) {
 	return r, nil
 }
 
-// Trunk returns the axis of the trunk of the packet's multicast tree, or [TrunkNone] for unicast.
+// Trunk returns the axis of the trunk of the packet's multicast tree. For unicast, and for a
+// multicast to members of a mesh that the packet has not entered yet, Trunk returns [TrunkNone].
 func (v PacketView) Trunk() Trunk {
 	if v.control() {
 		return TrunkNone

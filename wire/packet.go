@@ -12,7 +12,7 @@ const (
 	MaxHops      = 67   // largest number of actions of a source route: the largest route_buffer of tt-metal's HybridMeshPacketHeader
 	MaxPacket    = MaxPacketHeader + MaxPayload
 
-	// MaxPacketHeader is the largest number of bytes before the payload in a packet, in bytes.
+	// MaxPacketHeader is the largest length of all that comes before the payload of a packet, in bytes.
 	MaxPacketHeader = ExtensionLen + 128 + membersLen
 
 	baseLen      = 44 // tt-metal's base header: command union, size, send type, source channel
@@ -139,8 +139,8 @@ type Packet struct {
 // ErrPacket is the error for bytes that are not a valid fabric packet.
 var ErrPacket = errors.New("packet: malformed")
 
-// HeaderLenFor returns the number of bytes before the payload in a packet with a route of n
-// actions. If n is above [MaxHops], HeaderLenFor returns false.
+// HeaderLenFor returns the number of bytes before the payload in a packet without members whose
+// route has n actions. If n is above [MaxHops], HeaderLenFor returns false.
 func HeaderLenFor(n int) (int, bool) {
 	for _, s := range routeSizes {
 		if n <= s {

@@ -63,8 +63,8 @@ type pace struct {
 var lan = pace{gossip: 500 * time.Millisecond, probe: 2 * time.Second, probeTimeout: time.Second, pushPull: time.Minute,
 	forget: 30 * time.Second, repairMin: 300 * time.Millisecond, repairMax: 1500 * time.Millisecond, healMin: 4 * time.Second, healMax: 8 * time.Second, tcp: 2 * time.Second}
 
-// manyChips is the number of chips from which on a pool probes its members less often, and repeats
-// news less often.
+// manyChips is the number of chips above which a pool probes its members less often, and repeats news
+// less often.
 const manyChips = 64
 
 // manyRepeats is the number of times that each member of a pool of many chips repeats each piece of
@@ -73,9 +73,9 @@ const manyChips = 64
 // member.
 const manyRepeats = 6
 
-// retransmits returns memberlist's factor of repetitions with which n members repeat each piece of
-// news at least manyRepeats times. Memberlist multiplies the factor by the number of decimal digits
-// of n.
+// retransmits returns the value of memberlist's RetransmitMult with which each of n members repeats
+// each piece of news at least manyRepeats times. Memberlist multiplies this value by the number of
+// decimal digits of n.
 func retransmits(n int) int {
 	digits := len(strconv.Itoa(n))
 	return (manyRepeats + digits - 1) / digits

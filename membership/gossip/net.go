@@ -54,7 +54,7 @@ type network struct {
 	full    uint64                       // number of packets dropped because maxDelayed packets were waiting
 }
 
-// dropped counts datagrams and streams that a network dropped because members never send such ones.
+// dropped counts datagrams and streams that a network dropped because no member sends such data.
 type dropped struct {
 	long    atomic.Uint64 // datagrams that were longer than maxPacket
 	version atomic.Uint64 // datagrams that were not encrypted as version 1, and streams that were encrypted with another version

@@ -77,7 +77,7 @@ const (
 	rxqHdrCtrl   = 0x18 // Blackhole: number of bytes to strip from the start of raw frames; initially 14, the length of an Ethernet header
 	rxqPktStart  = 0x24 // Blackhole: the same as PKT_END
 	rxqPktEnd    = 0x28 // number of frames from the peer's queue of the same number; on queue 0, also dropped frames
-	rxqLocalSeq  = 0x40 // sequence number of the frame that the link expects next; frames of all kinds share these numbers
+	rxqLocalSeq  = 0x40 // sequence number of the frame that the link expects next; data frames and writes of all queues share these numbers
 	rxqRemoteSeq = 0x44 // sequence number after the newest frame that the peer has acknowledged
 	rxqFormat    = 0x48 // TILE_HEADER_FORMAT: for the NoC overlay
 	rxqDropCnt   = 0x4C // frames that the link or the chip dropped; only on queue 0

@@ -16,7 +16,8 @@ import (
 const HostWindow = firmware.HostSize
 
 // Limits of the transfers to and from host memory that are under way. If a transfer would exceed a
-// limit, the firmware tries again after [firmware.TransferPause]. Our own choices.
+// limit, the part that asked for the transfer tries again later, the firmware after
+// [firmware.TransferPause]. Our own choices.
 const (
 	MaxTransfers     = 256
 	MaxTransferBytes = 256 << 10 // total length of these transfers, in bytes

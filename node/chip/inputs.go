@@ -113,7 +113,7 @@ type Inputs interface {
 	// if no transfer waits.
 	PollTransfer() (firmware.Transfer, bool)
 	// Deadline returns the time at which the next Tick, followed by a Pump, is due. Deadline
-	// returns false if the chip waits for no time.
+	// returns false if no Tick is due at any time.
 	Deadline() (mono.Time, bool)
 }
 

@@ -206,7 +206,7 @@ func mailboxPath(p ttlink.Path) uint8 {
 // refused returns the number of received frames that the link refused.
 func refused(f *ttlink.Counters) uint64 {
 	n := f.Duplicates + f.Gaps + f.StaleSession + f.NotUp + f.WrongChannel + f.WrongPath + f.CreditViolations + f.BadPieces +
-		f.MalformedHellos + f.MalformedUpdates + f.MiswiredHellos + f.StaleHellos + f.UnprovedHellos
+		f.MalformedHellos + f.MalformedUpdates + f.MiswiredHellos + f.HeldHellos + f.StaleHellos + f.UnprovedHellos
 	for _, k := range f.Faults {
 		n += k
 	}

@@ -22,7 +22,7 @@ import (
 //	                    ─ wrote ───────────────────────────────→ memory                 L1 and MMIO writes
 //	own packets → launch ─ sendNow ───────────────────────────→ link → cable            shortcut
 //	                     ─ inject ────────────────────────────→ sender channel → transmit → link → cable
-//	own multicasts → injectTree → router's own channel ─ Step ─→ sender channels → transmit → links → cables
+//	own multicasts → injectTree → router's queue ─ Step ───────→ sender channels → transmit → links → cables
 //	own read data → emit ─────────────────────────────────────→ sender channel → transmit → link → cable
 //	sender channel of a port out of service ─ redirect ───────→ sender channel of another port
 //	packet that must go no further ─ Discard, or dropped by Step → abandon → report to its source
@@ -156,8 +156,9 @@ func (c *machine) inject(port int, p *wire.Packet) bool {
 	return ok && c.router.Inject(port, p.VC, s)
 }
 
-// injectTree puts a multicast of this chip into the router's own channel. The router makes the
-// copies from there. The caller has checked with the method Room of network that there is room.
+// injectTree puts a multicast of this chip into the router's queue for the chip's own multicasts.
+// The router makes the copies from there. The caller has checked with the method Room of network
+// that there is room.
 func (c *machine) injectTree(p *wire.Packet) bool {
 	s, ok := c.build(p)
 	return ok && c.router.Multicast(p.Plane, s)

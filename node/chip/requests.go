@@ -147,7 +147,7 @@ func (n *network) silentBeyond(r *flow.Route) bool {
 
 // Answers reports whether packets may wait at any silent cable. If the fault-free route of the
 // flow's replies crosses a cable that is out of service now, Answers also returns the instant at
-// which a cable last went out of service.
+// which the set of cables out of service last changed.
 func (n *network) Answers(to flow.Key) (silent bool, dead mono.Time) {
 	t := &n.tables
 	if t.hope.epoch == t.base.Hash() {

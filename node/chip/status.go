@@ -18,10 +18,10 @@ type Counters struct {
 	Duplicates       uint64    // requests that came again; the chip did not perform them again
 	Gaps             uint64    // requests that did not come although later requests of their flow came
 	Overflows        uint64    // requests that the chip refused because its list of exceptions was full
-	StaleRequests    uint64    // requests of an older epoch of their flow
+	StaleRequests    uint64    // requests of an older epoch of their flow, or of a void epoch
 	StaleCompletions uint64
 	StaleReplies     uint64
-	Probes           uint64                      // probes that stalled flows sent
+	Probes           uint64                      // probes that flows sent on their own, see flow.SourceCounters
 	FlowResets       uint64                      // times that a flow gave up a member: after flow.FlowTimeout, without a route, or because the flow's epoch was too old
 	ReportsLost      uint64                      // drop reports that the chip discarded because MaxReports reports waited or no route led to the source, plus lost packets without a report, for example with a broken header
 	Dropped          [wire.NumDropReasons]uint64 // packets that this chip dropped, by reason

@@ -17,7 +17,7 @@ import (
 type WriteStatus struct {
 	Stored    uint64 // frames of L1 writes whose words the chip stored into the L1 of the port's ethernet tile
 	Registers uint64 // MMIO writes that the chip performed
-	Refused   uint64 // frames that the chip dropped: beyond L1, to an address without registers, or an MMIO write on a queue that takes none
+	Refused   uint64 // frames that the chip dropped: beyond L1, to an address without registers, on a queue that the tile lacks, or an MMIO write on a queue that takes none
 }
 
 // l1 returns the size of the L1 of a port's ethernet tile, in bytes.

@@ -23,9 +23,10 @@
 // the chip reports an event. The firmware performs nothing of a refused part. A request with
 // [DataBlockDRAM] has parts of [BlockSize] bytes; if a part fails, the following parts do not
 // leave, and earlier parts stay performed. The firmware refuses a request with neither or both of
-// [RdReq] and [WrReq]. If such a request has RdReq, the firmware pushes a completion. The length limits of scatter pages count the
-// bytes that a page writes: 1024 bytes of page have 12 bytes of header, so data_block_length may be
-// 1024. The firmware checks all writes of a page before it performs the first one. Some registers may
+// [RdReq] and [WrReq]. If such a request has RdReq, the firmware pushes a completion.
+//
+// The length limits of scatter pages count the bytes that a page writes: 1024 bytes of page have 12
+// bytes of header, so data_block_length may be 1024. The firmware checks all writes of a page before it performs the first one. Some registers may
 // refuse a store: registers that can only be read, and the command register of a transaction command
 // queue. A write to such registers must be the only write of its page.
 //

@@ -44,7 +44,7 @@ type Host interface {
 	Store(now mono.Time, a wire.NocAddr, b []byte) wire.Outcome
 	// Up reports whether the link of a channel is up, over any cable.
 	Up(ch wire.Channel) bool
-	// Send gives an L1 write to transaction command queue 0 of a channel, as [kernel.Host] has it. If the
+	// Send gives an L1 write to transaction command queue 0 of a channel, as Host of package kernel does. If the
 	// queue is busy, Send returns false.
 	Send(ch wire.Channel, src, dst uint32, words int) bool
 	// Out reports whether the cable of a port is out of use. If hope is true, silent cables count
@@ -370,7 +370,7 @@ type Counters struct {
 	Received    uint64 `json:"received"`    // messages over the cable
 	Resent      uint64 `json:"resent"`      // messages sent again, because the other end did not acknowledge them or the cable's session ended
 	Late        uint64 `json:"late"`        // answers to parts of requests that had ended
-	Lost        uint64 `json:"lost"`        // messages that no cable could take in time
+	Lost        uint64 `json:"lost"`        // messages that the tile dropped: they came too late, no cable led to their goal, or they were writes on a cable whose session ended
 	Bad         uint64 `json:"bad"`         // messages with a wrong header, number or checksum; the other end sends them again
 }
 

@@ -50,7 +50,7 @@ func (m *message) reply(why Reason, data []byte) message {
 // late reports whether the message has waited for so long that its origin has given the request up.
 func (m *message) late(now mono.Time) bool { return !now.Before(m.at.Add(AnswerTimeout)) }
 
-// write reports whether the message is of a write.
+// write reports whether the message belongs to a write request.
 func (m *message) write() bool { return m.flags&WrReq != 0 }
 
 // goal returns the chip to which the message goes.
@@ -105,8 +105,9 @@ func (m *message) encode(b []byte, number uint32) {
 	le.PutUint32(b, castagnoli.Checksum(b[4:headerSize]))
 }
 
-// decode returns the message of a header, without data in a buffer, and the message's number, the length and the
-// checksum of its data. decode returns false for a header that no firmware wrote.
+// decode returns the message that a header describes, the message's number, and the length n and the
+// checksum of its data. If the data are not in the header, the caller must read them from the buffer.
+// decode returns false for a header that no firmware wrote.
 func decode(b []byte) (m message, number uint32, n int, sum uint32, ok bool) {
 	le := binary.LittleEndian
 	m = message{class: class(b[8]), down: b[9] != 0, hops: le.Uint16(b[10:]),

@@ -283,8 +283,8 @@ func (t *tile) fetch(r *request, x *message, n int) bool {
 	return true
 }
 
-// pull lets a transfer read the next bytes of a write from host memory, unless bytes wait behind those of
-// the next parts. So the host works while parts leave.
+// pull lets a transfer read further bytes of a write from host memory, while the parts before them
+// leave. If a transfer is under way, or its bytes already wait in r.more, pull does nothing.
 func (t *tile) pull(r *request) {
 	e := &r.entry
 	if r.pulling > 0 || len(r.more) > 0 || r.moreWhy != 0 || r.asked >= uint64(e.Data) {

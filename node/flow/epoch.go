@@ -70,7 +70,8 @@ func (e *epoch) over() bool { return e.ending || e.older != 0 }
 // still arrive at a later incarnation of the destination, judge changes the end from lost to
 // unknown. If nobody knows whether the destination performed the request, and the epoch was not
 // known when the source sent the request, judge ends the epoch. If the packets of the epoch name a
-// life, judge does neither. If only the destination's host has gone, the epoch goes on. The parameter m is the member that settles the request.
+// life, judge does neither. If only the destination's host has gone, the epoch goes on. The
+// parameter m is the member that settles the request.
 func (e *epoch) judge(o *op, m *member, x *end) {
 	if e.peer == nil {
 		if x.fate == FateLost && x.drop == 0 && (!o.known || m.anew) {

@@ -26,8 +26,8 @@ type Network interface {
 	Crosses(to Key, r *Route) (silent, dead bool)
 	// The first result of Answers says whether any cable is silent, so that answers of a flow
 	// perhaps wait for a late chip. If the answers' route without faults crosses a cable that is
-	// out of service, the second result is the instant at which a cable last went out of service.
-	// Otherwise the second result is 0.
+	// out of service, the second result is the instant at which the set of cables out of service
+	// last changed. Otherwise the second result is 0.
 	Answers(to Key) (silent bool, dead mono.Time)
 	// Tree returns the members of a multicast and the route of the multicast's packets by the
 	// tables in force. Tree returns false if the fabric without faults has no such tree.

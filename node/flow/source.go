@@ -47,7 +47,7 @@ type SourceCounters struct {
 	Results          [4]uint64 // ended requests, by Fate
 	StaleCompletions uint64    // completions of an older epoch, of no flow, from no member, for requests that were never sent, or after a missing completion
 	StaleReplies     uint64    // replies for which no read waits
-	Probes           uint64    // probes that flows sent on their own: behind requests without an answer, and for reads without data
+	Probes           uint64    // probes that flows sent on their own: behind requests without an answer, for reads without data, and to ask for the destination's life
 	FlowResets       uint64    // number of times that a flow gave up a member
 }
 

@@ -57,8 +57,8 @@ func (k *Context) queue(call string, queue int) {
 	}
 }
 
-// NumQueues is the number of transaction command queues of an ethernet tile (CCL guide, "Ethernet
-// Transaction Command Queues"). The guide's calls use queue 0. Queue 1 is reserved: a kernel may
+// NumQueues is the number of transaction command queues that the calls of a Context know (CCL guide,
+// "Ethernet Transaction Command Queues"). The guide's calls use queue 0. Queue 1 is reserved: a kernel may
 // send on queue 1 only if [Job].Queue1 is true.
 const NumQueues = 2
 

@@ -152,7 +152,7 @@ type End struct {
 	Why    Why               `json:"why"`
 	By     wire.FabricNodeID `json:"by"`               // chip that ended the job first
 	Kernel string            `json:"kernel,omitempty"` // for EndPanic and EndReset: name and tile of the kernel
-	Text   string            `json:"text,omitempty"`   // for EndPanic: the kernel's panic value, and its place; for EndReset: who stored; for other reasons: a remark
+	Text   string            `json:"text,omitempty"`   // for EndPanic: the kernel's panic value and its place, or the wrong call, or the refused NoC command; for EndReset: who stored; for other reasons: a remark
 	Stack  string            `json:"stack,omitempty"`  // for EndPanic, on the kernel's chip: the stack of the panic
 }
 

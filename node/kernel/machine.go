@@ -28,7 +28,7 @@ const (
 	MaxRanges    = 2048                   // buffers and semaphores of one job on one chip
 	MaxChips     = 4096                   // chips of one job
 	MaxOwner     = 64                     // length of the name of a job's owner, in bytes
-	MaxEvents    = 1024                   // events that wait for PollEvent; the machine drops and counts further events
+	MaxEvents    = 1024                   // events that wait for PollEvent; the machine drops and counts further events, but never the start or the end of a job
 	MaxViews     = 32                     // violations that one job reports; the machine counts further violations
 )
 
@@ -71,8 +71,8 @@ type Config struct {
 	Host     Host
 	Table    Table
 
-	// Seed seeds the machine's random delays: of the start of a program, up to [MaxSkew], and
-	// largest delay of a NoC command, up to [MaxNocDelay]. If Seed is 0, nothing is delayed.
+	// Seed seeds the machine's random delays. The start of a job is delayed by up to [MaxSkew], and
+	// each NoC command by up to [MaxNocDelay]. If Seed is 0, nothing is delayed.
 	Seed uint64
 	// Running, if not nil, is called with a kernel before the machine resumes the kernel, and with nil
 	// after the kernel yields. A watchdog finds a kernel that never yields.
@@ -81,8 +81,8 @@ type Config struct {
 
 // The largest random delays, our own choices.
 const (
-	MaxSkew     = 200 * time.Microsecond // largest delay of the start of a chip's programs: programs on different chips start in no order
-	MaxNocDelay = 5 * time.Microsecond   // of NoC commands
+	MaxSkew     = 200 * time.Microsecond // largest delay of the start of a job on one chip: programs on different chips start in no order
+	MaxNocDelay = 5 * time.Microsecond   // largest delay of a NoC command
 )
 
 // Machine runs the kernels of one chip. A Machine is not safe for concurrent use.

@@ -13,7 +13,7 @@ import (
 //	0    8  number of the job
 //	8    4  why the job ended, see [Why]
 //	12   2  mesh of the chip that ended the job first
-//	14   2  that chip
+//	14   2  number of that chip in the mesh
 //	16   1  length of the kernel's name, in bytes
 //	17   1  length of the text, in bytes
 //	18      the name, of at most 64 bytes, and then the text, cut off at the end of the notice; the rest is 0

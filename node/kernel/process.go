@@ -31,7 +31,7 @@ type process struct {
 	stopping bool
 	ended    bool
 	failed   *End // the kernel's panic
-	graceful bool // the panic with the value stopped ended the kernel
+	graceful bool // the kernel ended by a panic with a value of the type stopped
 }
 
 // String returns the kernel's name and tile, as "name@x-y".

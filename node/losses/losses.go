@@ -51,10 +51,10 @@ func (c Count) Add(o Count) Count {
 // Packets holds a router's counts of packets, at one port or summed over all ports.
 type Packets struct {
 	Received  Count `json:"received"`  // packets received over the link
-	Injected  Count `json:"injected"`  // packets that the chip itself sent into the fabric
-	Copied    Count `json:"copied"`    // copies that the router made of multicasts, not counting the original packets
+	Injected  Count `json:"injected"`  // packets that the chip itself sent into the fabric, and copies of its own multicasts
+	Copied    Count `json:"copied"`    // copies that the router made of received multicasts, not counting the received packets
 	Delivered Count `json:"delivered"` // packets delivered to the chip
-	Forwarded Count `json:"forwarded"` // packets counted in Received that the router passed on to another port
+	Forwarded Count `json:"forwarded"` // received packets, and copies of received multicasts, that the router passed on to another port
 	Sent      Count `json:"sent"`      // packets sent over the link
 	Malformed Count `json:"malformed"` // packets that came over the link and that the chip refused as malformed; not counted in Received
 	Dropped   Drops `json:"dropped"`   // packets dropped by the router, by reason; not counting Malformed

@@ -23,7 +23,7 @@ type Direction struct {
 	UnderWay Count `json:"under_way"` // packets of running sessions that Dst has not received yet
 	Lost     Count `json:"lost"`      // packets of ended sessions that Dst did not receive, as both ends report
 	ToGone   Count `json:"to_gone"`   // packets acknowledged in sessions that Dst does not report: Dst has restarted or is dead, or the sessions are too old
-	Unknown  Count `json:"unknown"`   // packets that Dst may have received: not acknowledged in a session that Dst does not report, or in a session that only one end reports as ended
+	Unknown  Count `json:"unknown"`   // packets of which nobody knows whether Dst received them: not acknowledged in a session that Dst does not report, or not yet received in a session that only one end reports as ended
 
 	FromGone Count `json:"from_gone"` // packets counted in Received of sessions that Src does not report: Src has restarted or is dead, or the sessions are too old
 
@@ -54,8 +54,8 @@ type Gone struct {
 // Total is the balance of the fabric. Injected + Copied + FromGone is the number of packets that
 // entered. The other fields say what became of the packets that entered.
 type Total struct {
-	Injected    uint64 `json:"injected"`    // packets that the chips themselves sent into the fabric
-	Copied      uint64 `json:"copied"`      // copies that routers made of multicasts, not counting the original packets
+	Injected    uint64 `json:"injected"`    // packets that the chips themselves sent into the fabric, and copies of their own multicasts
+	Copied      uint64 `json:"copied"`      // copies that routers made of received multicasts, not counting the received packets
 	FromGone    uint64 `json:"from_gone"`   // packets received from incarnations that have ended
 	Delivered   uint64 `json:"delivered"`   // packets delivered to their destinations
 	Dropped     uint64 `json:"dropped"`     // packets dropped by routers, including malformed packets

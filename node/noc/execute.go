@@ -20,6 +20,7 @@ const maxSpans = wire.MaxScatter
 //     command is no NoC multicast; or the rectangle of a NoC multicast has no working Tensix tile.
 //   - [wire.OutcomeUntranslated]: the address has translated coordinates, and the chip translates
 //     none.
+//   - [wire.OutcomeHarvested]: an address names the memory of a tile that is switched off.
 //   - [wire.OutcomeMisaligned]: the command needs words, and the address or the length is not a
 //     multiple of 4.
 //   - [wire.OutcomeBadCommand]: memory does not perform this type of command; or the number or

@@ -16,7 +16,7 @@ const (
 	Ethernet Kind = "ethernet"
 	DRAM     Kind = "dram"
 	ARC      Kind = "arc"    // the management processor; here only registers
-	PCIe     Kind = "pcie"   // the interface to the host; here only the registers of its NIU
+	PCIe     Kind = "pcie"   // the interface to the host; here the registers of its NIU and, on Wormhole, the window to host memory
 	Router   Kind = "router" // a tile without any device; has only the registers of its NIU
 )
 

@@ -201,7 +201,7 @@ func (g *Generator) Done(p Packet, sent, now mono.Time, o wire.Outcome, lost boo
 	}
 }
 
-// Finished reports whether all packets have been sent and have ended.
+// Finished reports whether no packet is left to send, and all packets that were sent have ended.
 func (g *Generator) Finished() bool { return g.left == 0 && g.open == 0 }
 
 // elapsed returns the time from the sending of the first packet to the latest end of a packet.

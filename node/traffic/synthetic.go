@@ -11,12 +11,12 @@ import (
 // The number of a chip in row-major order serves as BookSim's node address. BookSim's dimension 0
 // is the columns.
 //
-// BookSim requires powers of two and square grids for all these patterns. This file defines some
-// patterns for every mesh, by rows and columns instead of address bits. The pattern
-// bit-complement goes to the chip on the opposite side of the centre. The pattern transpose
-// exchanges row and column. The patterns bit-reverse and shuffle have no meaning in rows and
-// columns. Patterns that need rows and columns require a single mesh. The other patterns take the
-// chips of all meshes in order.
+// BookSim requires a number of nodes that is a power of two for patterns of address bits, and
+// dimensions of equal length for tornado and neighbour. This file defines some of these patterns for
+// every mesh, by rows and columns instead of address bits. The pattern bit-complement goes to the
+// chip on the opposite side of the centre. The pattern transpose exchanges row and column. The
+// patterns bit-reverse and shuffle have no meaning in rows and columns. Patterns that need rows and
+// columns require a single mesh. The other patterns take the chips of all meshes in order.
 
 // toEach returns one pair for each source whose destination is another chip. The function "to"
 // maps a source's index in the topology to its destination's index.

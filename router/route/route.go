@@ -28,9 +28,10 @@
 // knowing where the packet came from. If down crossings alone lead to the destination, the packet
 // takes a route with the fewest down crossings. Otherwise the packet goes up to the neighbour from
 // which the fewest crossings remain. Between equal choices, the packet takes the mesh with the
-// lower id. [PrintedExits] restricts the up crossings. Within a mesh, the packet goes to the exit node that is the fewest hops away. Between
-// equally distant exits, the packet takes the exit node with the lower chip id. Between exits of
-// one chip, the packet takes the first in the order East, West, North, South.
+// lower id. [PrintedExits] restricts the up crossings. Within a mesh, the packet goes to the exit
+// node that is the fewest hops away. Between equally distant exits, the packet takes the exit node
+// with the lower chip id. Between exits of one chip, the packet takes the first in the order East,
+// West, North, South.
 //
 // # Virtual channels
 //

@@ -113,7 +113,7 @@
 //	ttlink.hello.fabric             0x, 8 digits
 //	ttlink.hello.slots              number, occurs once for each VC (3 or 16 times)
 //
-//	ttfabric.fault           text: packet or command (the malformed part); has no other fields beside it
+//	ttfabric.fault           text: packet or command (the malformed part); the packet then has no other field
 //	ttfabric.partial         flag: the capture has only the packet's header
 //	ttfabric.pieces          number of frames that carried the packet; only if partial is 0
 //	ttfabric.type            number; 1 request, 2 reply, 3 completion, 4 drop report, 5 probe, 6 link state
@@ -131,7 +131,7 @@
 //	ttfabric.up, ttfabric.trace, ttfabric.detour, ttfabric.other   flags
 //	ttfabric.known, ttfabric.posted   flags; not in control packets
 //	ttfabric.group           number, 0: unicast
-//	ttfabric.trunk           number, 0: unicast; not in control packets
+//	ttfabric.trunk           number, 0: unicast, or members of a mesh still ahead; not in control packets
 //	ttfabric.life            0x, 8 digits, life of the destination, 0: any; only in unicast requests and probes
 //	ttfabric.mcast.hops      four numbers: east, west, north, south; only if trunk is not 0, and without members
 //	ttfabric.mcast.skip      four numbers: east, west, north, south; only if trunk is not 0, and without members

@@ -191,7 +191,7 @@ var bareWords = map[string]func(*Sight) bool{
 	"end":            hasFlag(wire.FlagEnd),
 	"in":             func(s *Sight) bool { return s.Dir == DirIn },
 	"out":            func(s *Sight) bool { return s.Dir == DirOut },
-	"multicast":      func(s *Sight) bool { return s.Head != nil && s.Head.Trunk() != wire.TrunkNone },
+	"multicast":      func(s *Sight) bool { return s.Head != nil && (s.Head.Trunk() != wire.TrunkNone || toMembers(s.Head)) },
 	"traced":         func(s *Sight) bool { return s.Head != nil && s.Head.Traced() },
 	"detour":         func(s *Sight) bool { return s.Head != nil && s.Head.Detour() },
 	"other":          func(s *Sight) bool { return s.Head != nil && s.Head.Other() },
@@ -199,6 +199,10 @@ var bareWords = map[string]func(*Sight) bool{
 	"fault":          func(s *Sight) bool { return s.Fault },
 	"bad":            isBad,
 }
+
+// toMembers reports whether a packet is a multicast to members. On its way to the members' mesh,
+// such a packet has no trunk.
+func toMembers(v wire.PacketView) bool { return !v.Type().Control() && v.HasMembers() }
 
 func isKind(k wire.Kind) func(*Sight) bool {
 	return func(s *Sight) bool { return s.IsFrame && s.Frame.Kind == k }

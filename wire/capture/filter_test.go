@@ -86,6 +86,43 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// TestFilterWrites checks that the filter "seq" also takes L1 writes and MMIO writes, which have
+// numbers of the same sequence as data frames.
+func TestFilterWrites(t *testing.T) {
+	f, err := capture.ParseFilter("seq 7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []wire.Kind{wire.KindData, wire.KindWrite, wire.KindMMIO} {
+		x := wire.Frame{Session: 0x77, Kind: k, TxSeq: 7, Payload: make([]byte, 32)}
+		if all := sights(x.Append(nil)); !f.Takes(&all[0]) {
+			t.Errorf("%q does not take a frame of kind %d", f, k)
+		}
+	}
+}
+
+// TestMulticastToMembers checks the filter "multicast" and the line of a multicast to members, on the
+// way to the members' mesh and within it.
+func TestMulticastToMembers(t *testing.T) {
+	f, err := capture.ParseFilter("multicast")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, trunk := range []wire.Trunk{wire.TrunkNone, wire.TrunkX} {
+		p := aPacket(100)
+		p.Group, p.Trunk = 3, trunk
+		p.Members.Add(7)
+		p.Members.Add(9)
+		all := sights(frames(&p, 1408, 100, 0)[0])
+		if !f.Takes(&all[0]) {
+			t.Errorf("trunk %d: the filter does not take the multicast", trunk)
+		}
+		if line := capture.Line(time.Unix(1, 2), &all[0], nil); !strings.Contains(line, "M0D2 > M1D7 and chips 7,9 id") {
+			t.Errorf("trunk %d: the line is %q", trunk, line)
+		}
+	}
+}
+
 func btoi(b bool) int {
 	if b {
 		return 1

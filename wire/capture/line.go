@@ -97,7 +97,9 @@ func packetLine(b *strings.Builder, s *Sight) {
 		what = v.SendType().String()
 	}
 	fmt.Fprintf(b, " | %s %s > %s", what, v.Src(), v.Dst())
-	if v.Trunk() != wire.TrunkNone {
+	if toMembers(v) {
+		fmt.Fprintf(b, " and chips %s", v.Members())
+	} else if v.Trunk() != wire.TrunkNone {
 		fmt.Fprintf(b, " and %s", v.Ranges())
 	}
 	switch v.Type() {

@@ -15,7 +15,7 @@ import (
 // function reads the argument, and returns the primitive's test of a datagram.
 var primitives = map[string]func(arg string) (func(*Sight) bool, error){
 	"kind": ofKind, "vc": ofVC, "class": ofClass, "type": ofType, "send": ofCommand,
-	"seq":     ofData(func(s *Sight) uint64 { return uint64(s.Frame.TxSeq) }),
+	"seq":     ofNumbered(func(s *Sight) uint64 { return uint64(s.Frame.TxSeq) }),
 	"slot":    ofData(func(s *Sight) uint64 { slot, _ := s.Frame.Slot(); return uint64(slot) }),
 	"ack":     ofFrame(func(s *Sight) uint64 { return uint64(s.Frame.RxSeq) }),
 	"session": ofFrame(func(s *Sight) uint64 { return uint64(s.Frame.Session) }),
@@ -88,6 +88,10 @@ func ofFrame(get func(*Sight) uint64) func(string) (func(*Sight) bool, error) {
 
 func ofData(get func(*Sight) uint64) func(string) (func(*Sight) bool, error) {
 	return ranged(func(s *Sight) (uint64, bool) { return get(s), s.IsFrame && s.Frame.Kind == wire.KindData })
+}
+
+func ofNumbered(get func(*Sight) uint64) func(string) (func(*Sight) bool, error) {
+	return ranged(func(s *Sight) (uint64, bool) { return get(s), s.IsFrame && s.Frame.Kind.Numbered() })
 }
 
 func ofPacket(get func(wire.PacketView) uint64) func(string) (func(*Sight) bool, error) {

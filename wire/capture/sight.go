@@ -14,9 +14,9 @@ type Sight struct {
 	Fault      bool   // an injected fault has affected the datagram
 
 	Frame         wire.Frame      // the decoded frame; valid if IsFrame
-	IsFrame       bool            // the datagram begins as a TT-link frame does: magic, version and one of the kinds; the kind is not checked if the capture cut the datagram off
-	Head          wire.PacketView // data frame: header of the packet of which the frame carries a piece; nil: unknown
-	Retransmitted bool            // numbered frame: an earlier frame of the same session and direction had the same number or a later number
+	IsFrame       bool            // the datagram has the magic, the version and a kind of TT-link; if the capture cut the datagram off, the kind does not matter
+	Head          wire.PacketView // header of the packet that has the frame as a piece; nil: unknown
+	Retransmitted bool            // data frame or write: a frame of the session with the same number or a later number has passed before
 }
 
 // Limits of a capture's buffer in a chip, in bytes. The buffer holds the captured datagrams that
@@ -32,9 +32,8 @@ const (
 // streams.
 const MaxTracks = 1024
 
-// Tracker follows the numbered frames of a capture: data frames, L1 writes and MMIO writes. Tracker
-// finds retransmitted frames, and finds the packet header that belongs to each data frame. The zero
-// value is ready for use.
+// Tracker follows the data frames and writes of a capture, to find retransmissions and the headers
+// of packets. The zero value is ready for use.
 type Tracker struct{ dirs map[trackKey]*track }
 
 type trackKey struct {

@@ -18,7 +18,7 @@ func TestDefaultSnapLen(t *testing.T) {
 	if most <= long || most > wire.MaxPacketHeader {
 		t.Errorf("a packet has %d bytes before its payload, %d without members; MaxPacketHeader is %d", most, long, wire.MaxPacketHeader)
 	}
-	if head := ethernetHead + ipv6Head + udpHead + wire.EnvelopeLen + wire.HeaderLen; DefaultSnapLen < head+wire.MaxPacketHeader || DefaultSnapLen >= head+wire.MaxPacketHeader+32 {
+	if head := MaxOverhead + wire.EnvelopeLen + wire.HeaderLen; DefaultSnapLen < head+wire.MaxPacketHeader || DefaultSnapLen >= head+wire.MaxPacketHeader+32 {
 		t.Errorf("DefaultSnapLen is %d; the headers have up to %d bytes", DefaultSnapLen, head+wire.MaxPacketHeader)
 	}
 }

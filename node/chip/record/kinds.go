@@ -74,7 +74,7 @@ type Record struct {
 	Channel wire.Channel
 	Num     uint64 // Lend: bytes; HandleTransfer: number of the transfer; HandleStore: offset in the tile, in bytes
 	N       int    // HandleTransfer: the outcome; SetPath, Cut and Avoid: 1 for on, 0 for off; Command: the router command; Assign: the channel of the fallback path; SetMaxPayload: bytes; SetClient: kind of client; other calls: 0
-	Data    []byte // HandleDatagram: the datagram; HandleTransfer: the bytes that a read fetched; HandleStore: the stored bytes; PollEvent: the event as JSON; valid until the next record
+	Data    []byte // HandleDatagram: the datagram; HandleTransfer: the bytes that a read fetched; HandleStore: the stored bytes; PollEvent: the event as JSON; HandleLinkStates, HandleLives, StartJob and EndJob: the encoded argument; valid until the next record
 
 	OK        bool // true if a Poll method, Deadline or Next returned a value
 	Request   flow.Request

@@ -194,8 +194,8 @@ func (b *Board) csmWord(off uint64) uint32 {
 	return 0 // also dmaRequest: no DMA transfer is under way
 }
 
-// csmWritable reports whether hosts can write a word of the ARC processor's memory: the arguments of
-// messages, and on Blackhole the message queues.
+// csmWritable reports whether hosts can write a word of the ARC processor's memory: on Wormhole the
+// arguments of messages, on Blackhole the message queues.
 func (b *Board) csmWritable(off uint64) bool {
 	if b.topology.Arch == wire.Blackhole {
 		return off >= queueWords && off < queueWords+queuesLen

@@ -15,7 +15,8 @@ type Live interface {
 	// Link returns the state and the counters of the link of an ethernet channel. For a channel without a
 	// cable, Link returns false.
 	Link(ch wire.Channel) (ttlink.Status, ttlink.Counters, bool)
-	// Works reports whether the base firmware of an ethernet channel's tile works: the tile's processor is not in reset.
+	// Works reports whether the base firmware of an ethernet channel's tile works now: the tile's
+	// processor is not in reset, and no kernel of a strict job keeps the firmware from working.
 	Works(ch wire.Channel) bool
 }
 
@@ -145,7 +146,7 @@ const (
 )
 
 // heartbeat returns the heartbeat of the base firmware of the ethernet tile of a channel. The heartbeat
-// does not change while the tile's processor is in reset.
+// does not change while the firmware does not work.
 func (b *Board) heartbeat(ch wire.Channel) uint32 {
 	if !b.live.Works(ch) {
 		return baseBeats

@@ -37,6 +37,38 @@ func chipOf(t testing.TB, a wire.Arch) (*noc.Memory, *board.Board) {
 	return m, b
 }
 
+// held is an idle chip on which the firmware of channel 8 does not work.
+type held struct{ idle }
+
+func (held) Works(ch wire.Channel) bool { return ch != 8 }
+
+// TestHeldFirmware checks that the words about an ethernet tile stand still while the tile's firmware
+// does not work: both heartbeats, and the tile's bit in the telemetry.
+func TestHeldFirmware(t *testing.T) {
+	m, err := noc.New(wire.Wormhole, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n300 := named(t, "n300")
+	if err := board.New(n300, n300.Chips[0].Node, held{idle(5e9)}).Map(m); err != nil {
+		t.Fatal(err)
+	}
+	word := func(x, y uint8, off uint64) uint32 {
+		b := make([]byte, 4)
+		if o := m.Read(wire.NewNocAddr(x, y, off), b); o != wire.OutcomeDone {
+			t.Fatalf("0x%x: %s", off, o)
+		}
+		return binary.LittleEndian.Uint32(b)
+	}
+	for _, ch := range []wire.Channel{8, 9} {
+		x, y, _ := noc.EthernetTile(wire.Wormhole, ch)
+		new, old, live := word(x, y, 0x1C)&0xFFFF, word(x, y, 0x1EC0+4*48), word(0, 10, 0x820078D60+4*48)>>ch&1
+		if runs := ch == 9; (new != 0) != runs || (old != 0) != runs || (live != 0) != runs {
+			t.Errorf("channel %d: heartbeats %d and %d, bit %d; the firmware works: %v", ch, new, old, live, runs)
+		}
+	}
+}
+
 // Random loads and stores in the windows neither panic nor reach another tile.
 func FuzzWindows(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0x6C, 4, 1}, false)

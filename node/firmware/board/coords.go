@@ -29,7 +29,7 @@ func (c Coord) String() string { return fmt.Sprintf("(%d, %d, %d, %d)", c.X, c.Y
 //
 // Otherwise, X is the chip's column and Y the chip's row in its mesh. The first mesh is rack 0, shelf 0. Each
 // further mesh is another rack: rack 1, rack 2, and so on. After rack 255, the racks of shelf 1 follow. A
-// mesh with a side of more than [Side] chips takes one rack for each Side columns and each Side rows.
+// mesh with a side of more than [Side] chips takes one rack for each block of at most Side columns and Side rows.
 func Coords(t *topo.Topology) map[wire.FabricNodeID]Coord {
 	at := make(map[wire.FabricNodeID]Coord, len(t.Chips))
 	if told := t.Positions(); told != nil {

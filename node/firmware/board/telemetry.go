@@ -153,9 +153,9 @@ func (b *Board) working(tag uint32) uint32 {
 	return 0
 }
 
-// ethLive returns which ethernet tiles run, and which train their links now.
+// ethLive returns the ethernet tiles whose base firmware works, and those that train their links now.
 func (b *Board) ethLive() uint32 {
-	run := b.channels(func(wire.Channel) bool { return true }) &^ uint32(b.names().eth)
+	run := b.channels(b.live.Works) &^ uint32(b.names().eth)
 	return run | b.channels(func(ch wire.Channel) bool {
 		s, _, ok := b.live.Link(ch)
 		return ok && s.Train == ttlink.TrainInProgress

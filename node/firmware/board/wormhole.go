@@ -166,7 +166,7 @@ func (b *Board) result(ch wire.Channel, i int) uint32 {
 		return uint32(b.asked >> ch & 1)
 	case i == resCRCErrors:
 		return uint32(n.Faults[wire.FaultChecksum])
-	case i == resHeartbeat:
+	case i == resHeartbeat && b.live.Works(ch):
 		return uint32(b.live.Now() / ethBeat)
 	case i >= resRemote:
 		if p := b.peer(ch); p != nil {

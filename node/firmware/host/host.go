@@ -88,7 +88,7 @@ func (e *BusyError) Error() string {
 // performed the request.
 type RequestError struct {
 	Request     string // the request, for people
-	Unreachable bool   // no cable leads to the chip, or no answer came in time; false: the firmware refused the request
+	Unreachable bool   // a read to whose chip no cable leads, or that got no answer in time; false: the firmware refused the read, or the request is a write
 }
 
 // Error names the request and what is known of the reason.

@@ -191,7 +191,7 @@ func (j *jobs) get(ctx context.Context, t *edm.Tensor, page func(i int) int, dat
 	return nil
 }
 
-func same(i int) int { return i }
+func itself(i int) int { return i }
 
 // gather gives all ranks the parts of all ranks.
 func (j *jobs) gather(ctx context.Context, in, out []byte) error {
@@ -205,7 +205,7 @@ func (j *jobs) gather(ctx context.Context, in, out []byte) error {
 		count, size := j.pages(n)
 		op, err := allgather.New(c.s.Topology(), j.id(), j.path, allgather.Settings{Scheme: scheme, Workers: 1, Pages: count, PageSize: size, Banks: edmBanks})
 		if err == nil {
-			err = j.put(ctx, op.Inputs[place], same, count, in[off:off+n])
+			err = j.put(ctx, op.Inputs[place], itself, count, in[off:off+n])
 		}
 		if err == nil {
 			err = c.s.Run(ctx, op.Parts[c.s.Self()])
@@ -238,7 +238,7 @@ func (j *jobs) scatter(ctx context.Context, call *collective.Call, in, out []byt
 			err = c.s.Run(ctx, op.Parts[c.s.Self()])
 		}
 		if err == nil {
-			err = j.get(ctx, op.Outputs[place], same, out[off:off+n])
+			err = j.get(ctx, op.Outputs[place], itself, out[off:off+n])
 		}
 		if err != nil {
 			return err

@@ -58,7 +58,7 @@ type end struct {
 	port   transport.Port
 	timer  *time.Timer
 	dead   bool
-	on     bool // the method trains has told the link that the path is usable
+	on     bool // the method "trains" has told the link that the path is usable
 	size   int  // frame payload that the link was last told to use, in bytes
 	toSend int
 	sent   uint64 // packets sent so far; the number of the next packet

@@ -69,7 +69,7 @@ func Open(ctx context.Context, path string) (*os.File, *record.Reader, error) {
 // Options say how much of a recording [Run] and [Show] use, and what they report.
 type Options struct {
 	Until   uint64        // last call; 0: all calls
-	At      time.Duration // the call after this time on the chip's clock is not used; 0: all calls
+	At      time.Duration // calls after this time on the chip's clock are not used; 0: all calls
 	Verbose bool          // Run prints each call before replaying it; Show prints calls without a result, too
 	Out     io.Writer     // where Run prints calls, and where Show prints records
 	Read    func(kib int) // gets the number of KiB of the file that Run has read, now and then; nil: is not called
