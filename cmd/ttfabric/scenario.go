@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"time"
 
@@ -106,7 +104,7 @@ func runScenarios(c *cobra.Command, args []string, f scenarioFlags) error {
 		all = append(all, s)
 	}
 	begin := time.Now()
-	if err := writeReports(f, begin, nil); err != nil { // before the run, to find out whether the files can be written
+	if err := live.WriteReports(f.junit, f.report, begin, nil); err != nil { // before the run, to find out whether the files can be written
 		return err
 	}
 	reports := []scenario.Report{}
@@ -114,7 +112,7 @@ func runScenarios(c *cobra.Command, args []string, f scenarioFlags) error {
 	for i, s := range all {
 		rep, err := runScenario(c, s, f)
 		if err != nil {
-			return errors.Join(err, writeReports(f, begin, reports))
+			return errors.Join(err, live.WriteReports(f.junit, f.report, begin, reports))
 		}
 		reports = append(reports, rep)
 		if out == "table" {
@@ -127,7 +125,7 @@ func runScenarios(c *cobra.Command, args []string, f scenarioFlags) error {
 			failed++
 		}
 	}
-	if err := writeReports(f, begin, reports); err != nil {
+	if err := live.WriteReports(f.junit, f.report, begin, reports); err != nil {
 		return err
 	}
 	if out == "json" {
@@ -190,26 +188,6 @@ func runLive(c *cobra.Command, s *scenario.Scenario, f scenarioFlags, seed uint6
 		play.Set(int(min(at, length).Seconds()))
 	}
 	return live.Run(c.Context(), cfg)
-}
-
-// writeReports writes the verdicts and the reports to the files that the flags name.
-func writeReports(f scenarioFlags, begin time.Time, reports []scenario.Report) error {
-	var errs []error
-	if f.junit != "" {
-		b, err := scenario.JUnit(begin.UTC().Format("2006-01-02T15:04:05"), reports...)
-		if err == nil {
-			err = os.WriteFile(f.junit, b, 0o644)
-		}
-		errs = append(errs, err)
-	}
-	if f.report != "" {
-		b, err := json.MarshalIndent(reports, "", "  ")
-		if err == nil {
-			err = os.WriteFile(f.report, append(b, '\n'), 0o644)
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }
 
 // sentenceWidth is the width at which a table wraps sentences, in characters.

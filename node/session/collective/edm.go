@@ -110,7 +110,7 @@ func (c *Comm) blame(err error) error {
 	defer cancel()
 	for r := range c.chips {
 		if r != c.rank {
-			if dead := c.look(ctx, r); dead != nil {
+			if dead := c.lookAt(ctx, r); dead != nil {
 				return dead
 			}
 		}
