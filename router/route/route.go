@@ -30,7 +30,7 @@
 // which the fewest crossings remain. Between equal choices, the packet takes the mesh with the
 // lower id. [PrintedExits] restricts the up crossings. Within a mesh, the packet goes to the exit node that is the fewest hops away. Between
 // equally distant exits, the packet takes the exit node with the lower chip id. Between exits of
-// one chip, the packet takes the first in the order East, West, North, South.
+// one chip, the packet takes the first in the order East, West, North, South, Z.
 //
 // # Virtual channels
 //

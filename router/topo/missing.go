@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ttfabric/router/topo/arrange"
 	"ttfabric/wire"
 )
 
@@ -62,33 +63,6 @@ func (t *Topology) checkMissing(m Mesh, at int, es []Edge, joined []uint8) *faul
 	return nil
 }
 
-// groups joins numbers from 0 on into groups. For each number, groups has a number of the same group
-// that is not higher.
-type groups []int
-
-func newGroups(n int) groups {
-	g := make(groups, n)
-	for i := range g {
-		g[i] = i
-	}
-	return g
-}
-
-// group returns the lowest number of the group of i.
-func (g groups) group(i int) int {
-	for g[i] != i {
-		g[i] = g[g[i]]
-		i = g[i]
-	}
-	return i
-}
-
-// join makes one group of the groups of a and b.
-func (g groups) join(a, b int) {
-	a, b = g.group(a), g.group(b)
-	g[max(a, b)] = min(a, b)
-}
-
 // Lacks reports whether neighbours in the grid of mesh "id" have no cable.
 func (t *Topology) Lacks(id wire.MeshID) bool {
 	return slices.ContainsFunc(t.Missing, func(e Edge) bool { return e.A.Mesh == id })
@@ -97,21 +71,21 @@ func (t *Topology) Lacks(id wire.MeshID) bool {
 // Parts divides the meshes into parts. Used cables join the meshes of one part, directly or over
 // other meshes. No used cable joins two parts. The parts and their meshes are sorted.
 func (t *Topology) Parts() [][]wire.MeshID {
-	of := newGroups(len(t.Meshes))
+	of := arrange.NewGroups(len(t.Meshes))
 	for i := range t.Cables {
 		if c := &t.Cables[i]; c.External() && !c.Unused {
 			a, _ := t.meshAt(c.A.Node.Mesh)
 			b, _ := t.meshAt(c.B.Node.Mesh)
-			of.join(a, b)
+			of.Join(a, b)
 		}
 	}
 	at := map[int]int{}
 	var parts [][]wire.MeshID
 	for i, m := range t.Meshes {
-		k, known := at[of.group(i)]
+		k, known := at[of.Group(i)]
 		if !known {
 			k = len(parts)
-			at[of.group(i)] = k
+			at[of.Group(i)] = k
 			parts = append(parts, nil)
 		}
 		parts[k] = append(parts[k], m.ID)
