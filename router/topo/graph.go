@@ -40,7 +40,7 @@ const (
 // mesh have this direction free, the group takes the nearest chip. For the directions E and W, the
 // nearest chip is the chip whose row is nearest to the first chip's row. For N and S, the columns
 // count instead, and for Z the rows and the columns. The cables of a connection with
-// assign_z_direction leave both meshes in direction Z. If the graph finds no place for a connection, and some connections have the policy
+// assign_z_direction leave both meshes in direction Z, as long as chips have this direction free. If the graph finds no place for a connection, and some connections have the policy
 // RELAXED, the graph starts again. The RELAXED connections then come last, and take one group each
 // in turn. If tori still leave no room for a connection, they give up rings, see downshift.
 type graph struct {
@@ -86,11 +86,21 @@ type graphEnd struct {
 
 func (e graphEnd) open() int { return bit(e.chip == anyChip) + bit(e.dir == anyDir) }
 
+// open returns how many choices the connection leaves: chips and directions that the file does not
+// give.
+func (l graphLink) open() int {
+	if l.z {
+		return bit(l.a.chip == anyChip) + bit(l.b.chip == anyChip)
+	}
+	return l.a.open() + l.b.open()
+}
+
 // graphLink is a connection of the descriptor, which asks for cables between two meshes.
 type graphLink struct {
 	a, b    graphEnd
 	n       int  // number of cables
 	relaxed bool // the policy is RELAXED: the connection may get fewer than n cables, but at least one
+	z       bool // the cables leave both meshes in direction Z if chips have it free (assign_z_direction)
 	line    int
 }
 
@@ -115,7 +125,7 @@ func (g *graph) connect(l graphLink) error {
 // build places all connections and returns the topology.
 func (g *graph) build(name string) (*Topology, error) {
 	slices.SortStableFunc(g.links, func(l, k graphLink) int {
-		return cmp.Compare(l.a.open()+l.b.open(), k.a.open()+k.b.open())
+		return cmp.Compare(l.open(), k.open())
 	})
 	d, left, err := g.layAll(name)
 	if err != nil && g.downshift() {
@@ -126,7 +136,7 @@ func (g *graph) build(name string) (*Topology, error) {
 	}
 	open := 0
 	for _, l := range g.links {
-		open += bit(l.a.open()+l.b.open() > 0)
+		open += bit(l.open() > 0)
 	}
 	if open > 0 {
 		g.note("exits of %s placed at chips with a free direction", Count(open, "connection"))
@@ -216,7 +226,7 @@ func (g *graph) lay(name string, fair bool) (d *draft, out int, err error) {
 	d = newDraft(strings.ToValidUTF8(name, "\uFFFD"), strings.ToValidUTF8(g.path, "\uFFFD"), g.arch)
 	g.open = make([]int, len(g.meshes))
 	sides := wire.NumDirections
-	if mayLeave(g.arch, wire.Z) || slices.ContainsFunc(g.links, func(l graphLink) bool { return l.a.dir == wire.Z }) {
+	if mayLeave(g.arch, wire.Z) || slices.ContainsFunc(g.links, func(l graphLink) bool { return l.z }) {
 		sides = wire.NumSides
 	}
 	for i := range g.meshes {
@@ -328,11 +338,11 @@ func (g *graph) room(d *draft, l graphLink, left int) (ma, mb int, a, b outlet, 
 				continue
 			}
 			most := left
-			if l.a.open()+l.b.open() > 0 { // if both ends give chip and direction, this limit does not apply, and one group takes all cables
+			if l.open() > 0 { // if both ends give chip and direction, this limit does not apply, and one group takes all cables
 				most = min(left, g.meshes[ma].planes(), g.meshes[mb].planes())
 			}
 			for n = most; n > 0 && (n == most || l.relaxed); n-- {
-				from, to := g.outlets(d, ma, l.a, n), g.outlets(d, mb, l.b, n)
+				from, to := g.outlets(d, ma, l.a, l.z, n), g.outlets(d, mb, l.b, l.z, n)
 				if len(from) > 0 && len(to) > 0 {
 					return ma, mb, from[0], g.facing(ma, mb, from[0], to), n
 				}
@@ -344,10 +354,13 @@ func (g *graph) room(d *draft, l graphLink, left int) (ma, mb int, a, b outlet, 
 
 // outlets lists the outlets of mesh m that have room for an exit of n cables. If the end e names a
 // chip or a direction, outlets lists only outlets with this chip or direction.
-func (g *graph) outlets(d *draft, m int, e graphEnd, n int) (ss []outlet) {
-	first := d.first[g.meshes[m].ID]
-	for _, dir := range exitOrder {
-		if e.dir != anyDir && e.dir != dir || e.dir == anyDir && !mayLeave(g.arch, dir) {
+func (g *graph) outlets(d *draft, m int, e graphEnd, z bool, n int) (ss []outlet) {
+	first, order := d.first[g.meshes[m].ID], exitOrder[:]
+	if z {
+		order = append([]wire.Direction{wire.Z}, exitOrder[:wire.NumDirections]...)
+	}
+	for _, dir := range order {
+		if e.dir != anyDir && e.dir != dir || e.dir == anyDir && !z && !mayLeave(g.arch, dir) {
 			continue
 		}
 		for chip := range g.meshes[m].Rows * g.meshes[m].Cols {

@@ -31,14 +31,12 @@ type graphDesc struct {
 	connections []graphConnection
 	pattern     string // ALL_TO_ALL or RING; "": the entry has no graph_topology
 	each        graphLink
-	z           bool // the cables of the pattern leave in direction Z (assign_z_direction)
 }
 
 // graphConnection is an entry of connections.
 type graphConnection struct {
 	nodes  [2]*textproto.Field
 	oneWay bool      // the connection is directional
-	z      bool      // the cables leave both meshes in direction Z (assign_z_direction)
 	link   graphLink // the connection, without its ends
 }
 
@@ -109,7 +107,7 @@ func (g *mgd) readConnection(d *graphDesc, f *textproto.Field) (c graphConnectio
 	if c.link.n, c.link.relaxed, err = g.readChannels(ch, of, maxCount); err != nil {
 		return c, err
 	}
-	if c.z, err = g.boolean(m, "assign_z_direction"); err != nil {
+	if c.link.z, err = g.boolean(m, "assign_z_direction"); err != nil {
 		return c, err
 	}
 	c.oneWay, err = g.boolean(m, "directional")
@@ -145,7 +143,7 @@ func (g *mgd) readPattern(d *graphDesc, m *textproto.Message) error {
 	if d.each.n, d.each.relaxed, err = g.readChannels(ch, of, maxCount); err != nil {
 		return err
 	}
-	d.z, err = g.boolean(holder, "assign_z_direction")
+	d.each.z, err = g.boolean(holder, "assign_z_direction")
 	return err
 }
 
@@ -275,9 +273,6 @@ func (g *mgd) join(in *instance, c *graphConnection, directed map[string]int) er
 			return err
 		}
 	}
-	if c.z {
-		l.a.dir, l.b.dir = wire.Z, wire.Z
-	}
 	if levels[0] != levels[1] {
 		return g.failAt(l.line, "a connection of graph %s joins a %s with a %s: want two ends of one type", in.desc, levels[0], levels[1])
 	}
@@ -348,9 +343,6 @@ func (g *mgd) spread(in *instance, d *graphDesc) error {
 			l := d.each
 			l.a = graphEnd{in.children[i].meshes, anyChip, anyDir}
 			l.b = graphEnd{in.children[j].meshes, anyChip, anyDir}
-			if d.z {
-				l.a.dir, l.b.dir = wire.Z, wire.Z
-			}
 			if err := g.connect(l); err != nil {
 				return err
 			}

@@ -110,6 +110,14 @@ func (t *Topology) Apart() int {
 // maxNamed is the largest number of parts or edges that a sentence names.
 const maxNamed = 4
 
+// listed joins names. Of more than maxNamed names, listed gives only the first.
+func listed(names []string, sep string) string {
+	if len(names) > maxNamed {
+		names = append(names[:maxNamed], "…")
+	}
+	return strings.Join(names, sep)
+}
+
 // remarkParts returns a sentence about the parts, or "" if there is only one part.
 func (t *Topology) remarkParts() string {
 	parts := t.Parts()
@@ -117,17 +125,14 @@ func (t *Topology) remarkParts() string {
 		return ""
 	}
 	var names []string
-	for _, p := range parts[:min(len(parts), maxNamed)] {
+	for _, p := range parts {
 		name := fmt.Sprintf("M%d", p[0])
 		if len(p) > 1 {
 			name += fmt.Sprintf(" and %d more", len(p)-1)
 		}
 		names = append(names, name)
 	}
-	if len(parts) > maxNamed {
-		names = append(names, "…")
-	}
-	return fmt.Sprintf("No cable joins the %d parts of the machine (%s): %d ordered pairs of chips have no route.", len(parts), strings.Join(names, "; "), t.Apart())
+	return fmt.Sprintf("No cable joins the %d parts of the machine (%s): %d ordered pairs of chips have no route.", len(parts), listed(names, "; "), t.Apart())
 }
 
 // remarkMissing returns a sentence about the edges without a cable, or "" if there are none.
@@ -136,13 +141,10 @@ func (t *Topology) remarkMissing() string {
 		return ""
 	}
 	var names []string
-	for _, e := range t.Missing[:min(len(t.Missing), maxNamed)] {
+	for _, e := range t.Missing {
 		names = append(names, e.A.String()+"-"+e.B.String())
 	}
-	if len(t.Missing) > maxNamed {
-		names = append(names, "…")
-	}
-	return fmt.Sprintf("No cable joins %s (%s): routes lead round them.", Count(len(t.Missing), "pair")+" of neighbours", strings.Join(names, ", "))
+	return fmt.Sprintf("No cable joins %s (%s): routes lead round them.", Count(len(t.Missing), "pair")+" of neighbours", listed(names, ", "))
 }
 
 // readMissing reads the key missing of the rendered form.

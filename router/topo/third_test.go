@@ -105,6 +105,7 @@ func TestExitsInZ(t *testing.T) {
 	}{
 		{"assigned", black, assign(6), "f: 24 chips in 2 meshes 3○×4○, 102 cables, 2 planes", 6},
 		{"assigned, all chips", black, assign(24), "f: 24 chips in 2 meshes 3○×4○, 120 cables, 2 planes", 24},
+		{"assigned, more than Z takes", strings.Replace(black, "[RING, RING]", "[LINE, LINE]", 1), assign(30), "f: 24 chips in 2 meshes 3×4, 98 cables, 2 planes", 24},
 		{"assigned, Wormhole", torus, assign(6), "f: 24 chips in 2 meshes 3○×4○, 102 cables, 2 planes", 6},
 		{"free choice", black, plain, "f: 24 chips in 2 meshes 3○×4○, 102 cables, 2 planes", 6},
 		{"free choice, Wormhole", torus, plain, "f: 24 chips in 2 meshes 3×4○, 86 cables, 2 planes", 0},
