@@ -129,5 +129,5 @@ func (r *Router) Discard(i int, s Slot, why wire.DropReason) {
 	n := p.of(wire.PacketView(r.cfg.Pool.Bytes(s)).VC())
 	n.Received++
 	n.Dropped[why]++
-	r.drops = append(r.drops, Drop{s, why, p.Channel, wire.NumDirections})
+	r.drops = append(r.drops, Drop{s, why, p.Channel, wire.NumSides})
 }

@@ -3,8 +3,21 @@ package router
 import "ttfabric/wire"
 
 // passThrough returns the number, 1 to 3, of the sender channel for packets that pass through from
-// the side "from" to direction d. The side and the direction must differ.
+// the side "from" to direction d. The side and the direction must differ. Packets from side Z share
+// a channel with packets that turn, and packets from South to Z share the channel of packets from
+// North. A shared channel adds no dependency, because all its packets leave by one port on one
+// virtual channel. No packet from Z shares a channel with packets that go straight on, because
+// bubble flow control treats these packets differently.
 func passThrough(d, from wire.Direction) int {
+	switch {
+	case d == wire.Z && from < wire.NumDirections:
+		return min(int(from)+1, SenderChannels-1)
+	case from == wire.Z && d < wire.NumDirections:
+		from = wire.North
+		if d >= wire.North {
+			from = wire.East
+		}
+	}
 	n := 1
 	for x := range wire.Direction(wire.NumDirections) {
 		if x == from {
@@ -38,6 +51,8 @@ func direction(action byte) (wire.Direction, bool) {
 		return wire.North, true
 	case wire.RouteSouth:
 		return wire.South, true
+	case wire.RouteZ:
+		return wire.Z, true
 	}
 	return 0, false
 }

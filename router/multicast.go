@@ -88,10 +88,10 @@ func (r *Router) arrived(i int, v wire.VC) head {
 func (r *Router) view(h head) wire.PacketView { return wire.PacketView(r.cfg.Pool.Bytes(h.q.peek())) }
 
 // side returns the side of a port by which a multicast came in. For the port -1, which stands for a
-// multicast of this chip, side returns wire.NumDirections.
+// multicast of this chip, side returns wire.NumSides.
 func (r *Router) side(port int) wire.Direction {
 	if port < 0 {
-		return wire.NumDirections
+		return wire.NumSides
 	}
 	return r.ports[port].Dir
 }
@@ -125,11 +125,11 @@ func (r *Router) duties(v wire.PacketView, port int) (parts uint8) {
 }
 
 // root returns the side by which a multicast to members came in. Where the tree of the multicast
-// begins, root returns wire.NumDirections. A tree begins at the source, and at the entry node of
+// begins, root returns wire.NumSides. A tree begins at the source, and at the entry node of
 // the members' mesh.
 func (r *Router) root(port int) wire.Direction {
 	if port >= 0 && r.ports[port].External {
-		return wire.NumDirections
+		return wire.NumSides
 	}
 	return r.side(port)
 }

@@ -187,7 +187,7 @@ func TestMulticastDrops(t *testing.T) {
 		member bool
 	}{
 		{"time to live used up", 0, []uint8{1, 0, 0, 2}, wire.DropTTL, []wire.Direction{wire.East, wire.South}, true},
-		{"no direction but back", 5, []uint8{1, 1}, wire.DropNoRoute, []wire.Direction{wire.NumDirections}, false},
+		{"no direction but back", 5, []uint8{1, 1}, wire.DropNoRoute, []wire.Direction{wire.NumSides}, false},
 	} {
 		b := newBench(t)
 		b.arrive(int(wire.West), b.many(1, c.ttl, c.hops...))

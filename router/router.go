@@ -77,7 +77,7 @@ type Drop struct {
 	Slot    Slot
 	Reason  wire.DropReason
 	Channel wire.Channel
-	Dir     wire.Direction // direction in which the packet, or the copy of a multicast, should have left; wire.NumDirections: the router dropped a whole packet before it entered a sender channel
+	Dir     wire.Direction // direction in which the packet, or the copy of a multicast, should have left; wire.NumSides: the router dropped a whole packet before it entered a sender channel
 }
 
 // Local is a packet for this chip. If the packet is not shared, the caller of [Router.PollLocal]
@@ -151,7 +151,7 @@ type Router struct {
 	cfg   Config
 	vcs   []wire.VC // virtual channels with slots
 	ports []port
-	out   [wire.NumDirections][maxPlanes]int8 // index of the port by direction and plane; -1: no port
+	out   [wire.NumSides][maxPlanes]int8 // index of the port by direction and plane; -1: no port
 	freed []Freed
 	drops []Drop
 	recvd int // packets in all receiver channels
@@ -182,8 +182,8 @@ func New(now mono.Time, cfg Config) (*Router, error) {
 	r.lastFirst = slices.Clone(r.vcs)
 	slices.SortStableFunc(r.lastFirst, func(a, b wire.VC) int { return int(b.Class()) - int(a.Class()) })
 	for i, pc := range cfg.Ports {
-		if pc.Dir >= wire.NumDirections || pc.Plane >= maxPlanes {
-			return nil, fmt.Errorf("router: port %d leads %s on plane %d: want one of four directions and a plane below %d", i, pc.Dir, pc.Plane, maxPlanes)
+		if pc.Dir >= wire.NumSides || pc.Plane >= maxPlanes {
+			return nil, fmt.Errorf("router: port %d leads %s on plane %d: want one of five directions and a plane below %d", i, pc.Dir, pc.Plane, maxPlanes)
 		}
 		if r.out[pc.Dir][pc.Plane] >= 0 {
 			return nil, fmt.Errorf("router: two ports lead %s on plane %d", pc.Dir, pc.Plane)
@@ -215,7 +215,7 @@ func (r *Router) Buffers() int {
 // Port returns the index of the port that leads in direction d on plane pl, and true. If the chip
 // has no such port, Port returns false.
 func (r *Router) Port(d wire.Direction, pl wire.Plane) (int, bool) {
-	if d >= wire.NumDirections || pl >= maxPlanes {
+	if d >= wire.NumSides || pl >= maxPlanes {
 		return 0, false
 	}
 	i := r.out[d][pl]
@@ -415,7 +415,7 @@ func (r *Router) drop(i int, v wire.VC, why wire.DropReason) {
 		return
 	}
 	r.ports[i].of(v).Dropped[why]++
-	r.drops = append(r.drops, Drop{r.take(i, v), why, r.ports[i].Channel, wire.NumDirections})
+	r.drops = append(r.drops, Drop{r.take(i, v), why, r.ports[i].Channel, wire.NumSides})
 }
 
 // expire drops all packets in the sender channels of port i if the port's grace period has ended.

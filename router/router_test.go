@@ -329,3 +329,44 @@ func TestOwnPacketsAlone(t *testing.T) {
 		t.Errorf("%d more own packets fit while %d own packets and no others wait", n, room-1)
 	}
 }
+
+// TestThroughZ finds that packets pass from direction Z into the mesh and from the mesh to direction
+// Z. Packets from Z share no sender channel with packets that go straight on.
+func TestThroughZ(t *testing.T) {
+	pool := NewPool(1000)
+	b := &bench{t: t, pool: pool}
+	cfg := Config{Slots: SlotSpec, Grace: grace, Pool: pool}
+	for d := range wire.Direction(wire.NumSides) {
+		cfg.Ports = append(cfg.Ports, PortConfig{Channel: wire.Channel(d), Dir: d, External: d == wire.Z})
+	}
+	var err error
+	if b.r, err = New(0, cfg); err != nil {
+		t.Fatal(err)
+	}
+	for i := range cfg.Ports {
+		b.r.SetPort(i, true)
+	}
+	for d := range wire.Direction(wire.NumDirections) {
+		b.arrive(int(wire.Z), b.packet(wire.VCData, uint64(d)+1, 5, wire.RouteBit(d), 0))
+		b.arrive(int(d), b.packet(wire.VCData, uint64(d)+10, 5, wire.RouteZ, 0))
+		b.r.Step(0)
+		if id, ok := b.send(int(d)); !ok || id != uint64(d)+1 {
+			t.Errorf("from Z to %s: got packet %d %v", d, id, ok)
+		}
+		if id, ok := b.send(int(wire.Z)); !ok || id != uint64(d)+10 {
+			t.Errorf("from %s to Z: got packet %d %v", d, id, ok)
+		}
+		if passThrough(d, wire.Z) == passThrough(d, d.Opposite()) {
+			t.Errorf("packets from Z to %s share the channel of packets from %s", d, d.Opposite())
+		}
+	}
+	b.arrive(int(wire.Z), b.packet(wire.VCData, 99, 5, wire.RouteZ))
+	b.r.Step(0)
+	if l, ok := b.r.PollLocal(); !ok || b.id(l.Slot) != 99 {
+		t.Error("the action Z did not deliver a packet that came in from Z")
+	}
+	cfg.Ports = append(cfg.Ports, PortConfig{Dir: wire.NumSides})
+	if _, err := New(0, cfg); err == nil {
+		t.Error("a port with a sixth direction was accepted")
+	}
+}

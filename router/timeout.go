@@ -128,7 +128,7 @@ func (r *Router) relieve(i int, v wire.VC) bool {
 	r.taken(i, v, len(gone))
 	for _, s := range gone {
 		p.of(v).Dropped[wire.DropTimeout]++
-		r.drops = append(r.drops, Drop{s, wire.DropTimeout, p.Channel, wire.NumDirections})
+		r.drops = append(r.drops, Drop{s, wire.DropTimeout, p.Channel, wire.NumSides})
 	}
 	return len(gone) > 0
 }

@@ -38,8 +38,8 @@ func (v PacketView) control() bool { return PacketType(v[poType]).Control() }
 
 // controlFits reports whether the route and the payload of p fit a control packet.
 func (p *Packet) controlFits() bool {
-	for _, a := range p.Route {
-		if bits.OnesCount8(a) != 1 || a > RouteSouth {
+	for i, a := range p.Route {
+		if bits.OnesCount8(a) != 1 || a > RouteZ || a == RouteZ && i < len(p.Route)-1 {
 			return false
 		}
 	}
@@ -50,7 +50,7 @@ func (p *Packet) controlFits() bool {
 func (p *Packet) putControl(o []byte) {
 	clear(o)
 	le := binary.LittleEndian
-	o[poExtLen], o[poRouteSize] = ControlHeadLen, byte(len(p.Route))
+	o[poExtLen], o[poRouteSize] = ControlHeadLen, controlSize(p.Route)
 	putActions(o[coRoute:], p.Route)
 	o[coHop], o[coSize] = byte(p.Hop), byte(len(p.Payload))
 	le.PutUint16(o[coDst:], uint16(p.Dst.Chip))
@@ -58,21 +58,50 @@ func (p *Packet) putControl(o []byte) {
 	copy(o[ControlHeadLen:], p.Payload)
 }
 
-// putActions writes actions into the route of a control packet, which is zero.
+// lastZ is the bit of the number of actions that says that the last action names direction Z. Two
+// bits cannot name a fifth direction. Only the last action can name Z, because a cable in direction
+// Z leads to another mesh.
+const lastZ = 0x80
+
+// controlSize returns the number of actions with the bit lastZ.
+func controlSize(actions []byte) byte {
+	n := byte(len(actions))
+	if n > 0 && actions[n-1] == RouteZ {
+		n |= lastZ
+	}
+	return n
+}
+
+// actions returns the number of actions in the route, or the length of the route_buffer.
+func (v PacketView) actions() byte {
+	if v.control() {
+		return v[poRouteSize] &^ lastZ
+	}
+	return v[poRouteSize]
+}
+
+// putActions writes actions into the route of a control packet, which is zero. An action that names
+// direction Z leaves its bits at 0, see lastZ.
 func putActions(b, actions []byte) {
 	for i, a := range actions {
+		if a == RouteZ {
+			continue
+		}
 		b[i/perByte] |= byte(bits.TrailingZeros8(a)) << (i % perByte * 2)
 	}
 }
 
 // controlOK checks the fields of a control packet that a router uses.
 func (v PacketView) controlOK() bool {
-	return len(v) == ControlLen && v[poExtLen] == ControlHeadLen && v[poRouteSize] <= MaxHops && v[coHop] <= v[poRouteSize] &&
+	return len(v) == ControlLen && v[poExtLen] == ControlHeadLen && v.actions() <= MaxHops && v[coHop] <= v.actions() && v[poRouteSize] != lastZ &&
 		v[coSize] <= MaxControlData && v[coSize+1] == 0 && v[poFlags]&^controlFlags == 0 && v.VC().Class() == ClassControl
 }
 
 // controlAction returns action h of a control packet.
 func (v PacketView) controlAction(h int) byte {
+	if v[poRouteSize]&lastZ != 0 && h == int(v.actions())-1 {
+		return RouteZ
+	}
 	return 1 << (v[coRoute+h/perByte] >> (h % perByte * 2) & 3)
 }
 
@@ -82,7 +111,7 @@ func (v PacketView) AppendActions(b []byte) []byte {
 	if !v.control() {
 		return append(b, v[poRoute:poRoute+int(v[poRouteSize])]...)
 	}
-	for h := range int(v[poRouteSize]) {
+	for h := range int(v.actions()) {
 		b = append(b, v.controlAction(h))
 	}
 	return b

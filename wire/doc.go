@@ -355,7 +355,7 @@
 //	 2  2  TTL
 //	 4  2  length of the whole packet (96)
 //	 6  1  length of the header (44)
-//	 7  1  r: actions in the route, 0 to 67
+//	 7  1  low seven bits: r, actions in the route, 0 to 67; bit 7: the last action is 16 (Z), refused if r is 0
 //	 8  2  source mesh
 //	10  2  source chip
 //	12 17  route: two bits for each action, from the lowest: 0 east, 1 west, 2 north, 3 south

@@ -62,7 +62,8 @@
 //
 //   - Plane: a set of cables. A packet uses the cables of only one plane. Plane k has the k-th
 //     cable between each two neighbouring chips (Spec §2.2.2).
-//   - Direction: the side of a chip that a cable leaves from: east, west, north or south.
+//   - Direction: the side of a chip that a cable leaves from: east, west, north, south or Z. Only
+//     cables between meshes leave in direction Z.
 //   - Virtual channel (VC): a class of traffic on a link, with slots and credits of its own.
 //   - Sender channel: a queue of packets that wait to leave by a port.
 //   - Receiver channel: the queue of packets that came in by a port and have not moved on.

@@ -149,7 +149,7 @@ type Place struct {
 // chip, a copy with these members leaves in direction d. Bit d of parts is set for each such
 // direction, and [PartHere] if the chip itself is a member. The parameter t is the packet's trunk.
 // The parameter "from" is the side that the packet came from. At the source and at the entry node
-// of the members' mesh, "from" is [NumDirections].
+// of the members' mesh, "from" is [NumDirections] or a higher number.
 //
 // A copy first follows the axis of the trunk, in the shorter direction, as a unicast with that
 // order of dimensions does. The copy turns at most once, from the trunk onto a branch, and then
@@ -175,7 +175,7 @@ func (m *Members) Spread(at *Place, t Trunk, from Direction) (copies [NumDirecti
 		case d == NumDirections:
 			parts |= PartHere
 			continue
-		case from == NumDirections || t.Along(from) && !t.Along(d): // the tree begins here, or a branch leaves the trunk here
+		case from >= NumDirections || t.Along(from) && !t.Along(d): // the tree begins here, or a branch leaves the trunk here
 		case t.Along(from) == t.Along(d):
 			d = from.Opposite() // straight on: on a ring, the first chip has chosen the direction
 		default:

@@ -75,10 +75,13 @@ func (r *Ranges) Copy(t Trunk, d Direction, straight bool) Ranges {
 
 // Parts returns what a chip must do with a multicast. Bit d is set if a copy leaves in direction d.
 // [PartHere] is set if the chip performs the multicast. The parameter "from" is the side by which
-// the packet came in, or [NumDirections] at the source. If the ranges have hops back to that side,
+// the packet came in, or [NumSides] at the source. If the ranges have hops back to that side,
 // Parts returns 0. Parts also returns 0 if the chip must only pass the packet on, but the ranges
 // have no hops in the packet's direction of travel.
 func (r *Ranges) Parts(from Direction) (parts uint8) {
+	if from == Z {
+		parts = PartHere
+	}
 	if from < NumDirections {
 		ahead := from.Opposite()
 		switch {

@@ -23,7 +23,7 @@ func reach(t Trunk, r Ranges) map[[2]int]int {
 			walk(x+step[0], y+step[1], d.Opposite(), r.Copy(t, d, from == d.Opposite()))
 		}
 	}
-	walk(0, 0, NumDirections, r)
+	walk(0, 0, NumSides, r)
 	return seen
 }
 

@@ -115,25 +115,34 @@ func (p PortID) Less(q PortID) bool {
 // routing tables (fabric_common.h: E0 W1 N2 S3).
 type Direction uint8
 
-// The four directions of a 2D fabric.
+// The four directions of a mesh, and the direction Z. Cables within a mesh leave East, West, North
+// or South. A cable between two meshes may also leave in direction Z, which no neighbour of the mesh
+// needs (Spec §2.2.2: "potentially another 2 for Up or Down direction").
 const (
 	East Direction = iota
 	West
 	North
 	South
-	NumDirections = 4
+	Z
+	NumDirections = 4 // number of directions within a mesh
+	NumSides      = 5 // number of directions of all cables
 )
 
 // Opposite returns the side opposite to d. A packet that leaves a chip by side d enters the next
-// chip of the mesh by this opposite side.
-func (d Direction) Opposite() Direction { return d ^ 1 }
-
-// String returns "E", "W", "N" or "S", or "?" for any other value.
-func (d Direction) String() string {
+// chip of the mesh by this opposite side. A cable in direction Z has direction Z at both ends.
+func (d Direction) Opposite() Direction {
 	if d >= NumDirections {
+		return d
+	}
+	return d ^ 1
+}
+
+// String returns "E", "W", "N", "S" or "Z", or "?" for any other value.
+func (d Direction) String() string {
+	if d >= NumSides {
 		return "?"
 	}
-	return "EWNS"[d : d+1]
+	return "EWNSZ"[d : d+1]
 }
 
 // Plane is the number of a routing plane (Spec §2.2.2). A packet uses the cables of only one plane.

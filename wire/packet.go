@@ -436,7 +436,7 @@ func (v PacketView) Reroute(actions []byte, up, detour bool) bool {
 	clear(r)
 	if v.control() {
 		putActions(r, actions)
-		v[poRouteSize], v[coHop] = byte(len(actions)), 0
+		v[poRouteSize], v[coHop] = controlSize(actions), 0
 	} else {
 		copy(r, actions)
 		binary.LittleEndian.PutUint16(v[poHop:], 0)
@@ -449,7 +449,7 @@ func (v PacketView) Reroute(actions []byte, up, detour bool) bool {
 func (v PacketView) Action() byte {
 	h := int(v.Hop())
 	switch {
-	case h >= int(v[poRouteSize]):
+	case h >= int(v.actions()):
 		return 0
 	case v.control():
 		return v.controlAction(h)
@@ -468,7 +468,7 @@ func (v PacketView) Advance() bool {
 	}
 	le.PutUint16(v[poTTL:], ttl-1)
 	switch h := v.Hop(); {
-	case h >= uint16(v[poRouteSize]):
+	case h >= uint16(v.actions()):
 	case v.control():
 		v[coHop]++
 	default:

@@ -280,7 +280,8 @@ func TestEncodersPanic(t *testing.T) {
 		"route of 68 for control":     func() { (&Packet{Type: PacketCompletion, Route: bytes.Repeat([]byte{1}, MaxHops+1)}).Append(nil) },
 		"no direction for control":    func() { (&Packet{Type: PacketCompletion, Route: []byte{1, 0}}).Append(nil) },
 		"two directions for control":  func() { (&Packet{Type: PacketCompletion, Route: []byte{3}}).Append(nil) },
-		"direction 16 for control":    func() { (&Packet{Type: PacketCompletion, Route: []byte{16}}).Append(nil) },
+		"direction 32 for control":    func() { (&Packet{Type: PacketCompletion, Route: []byte{32}}).Append(nil) },
+		"a hop after Z for control":   func() { (&Packet{Type: PacketCompletion, Route: []byte{16, 1}}).Append(nil) },
 		"53 bytes of control":         func() { (&Packet{Type: PacketLinkState, Payload: make([]byte, MaxControlData+1)}).Append(nil) },
 		"5 exceptions":                func() { (&Completion{Exceptions: make([]Exception, MaxExceptions+1)}).Append(nil) },
 	} {

@@ -1,7 +1,7 @@
 package wire
 
 // Route actions in tt-metal's 2D encoding (fabric_common.h). A route has one byte for each router
-// after the source: the router's action. One of the low four bits of the action names a direction.
+// after the source: the router's action. One of the low five bits of the action names a direction.
 // If the packet came in from this direction, the router delivers the packet. Otherwise the router
 // forwards the packet in this direction. An action of 0 means "no route".
 const (
@@ -9,6 +9,7 @@ const (
 	RouteWest  = 2
 	RouteNorth = 4
 	RouteSouth = 8
+	RouteZ     = 16
 )
 
 // RouteBit returns the action that names direction d.

@@ -298,7 +298,7 @@ func TestVectorsPackets(t *testing.T) {
 		}
 		lengths := []byte{0xFF, 0xFF, 0xFF, 0xFF} // poLength, poExtLen and poRouteSize
 		if want.Type.Control() {
-			lengths[3] = 0x80 // another route of up to 67 actions is valid
+			lengths[3] = 0 // another route of up to 67 actions is valid, and so is another last action
 		}
 		refused(t, v.bytes, DecodePacket, lengths, poLength)
 		if n := want.Len(); n != len(v.bytes) {

@@ -189,7 +189,7 @@ func direction(t *topo.Topology, p wire.PortID) wire.Direction {
 			return q.Dir
 		}
 	}
-	return wire.NumDirections
+	return wire.NumSides
 }
 
 // cutOff compares two plans. A change may split a set of chips that could all reach each other

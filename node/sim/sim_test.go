@@ -54,6 +54,13 @@ func TestMain(m *testing.M) {
 func topology(t testing.TB, name string) *topo.Topology {
 	t.Helper()
 	m, err := topo.Named(name)
+	if strings.HasPrefix(name, "testdata/") {
+		data, fail := os.ReadFile(name)
+		if fail != nil {
+			t.Fatal(fail)
+		}
+		m, err = topo.Load(name, data)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +294,7 @@ func seq(n uint64) (s []uint64) {
 // TestTopologies runs some seeds on lines, rings, tori and machines of several meshes. scripts/soak
 // runs more seeds.
 func TestTopologies(t *testing.T) {
-	for _, name := range []string{"line:5", "ring:5", "ring:6", "torus:3x3", "torus:4x4", "torus-x:2x4", "2xt3000", "spec-l1"} {
+	for _, name := range []string{"line:5", "ring:5", "ring:6", "torus:3x3", "torus:4x4", "torus-x:2x4", "2xt3000", "spec-l1", "testdata/tori-in-z.textproto"} {
 		t.Run(name, func(t *testing.T) {
 			m, n := topology(t, name), *flagEach
 			if testing.Short() {

@@ -170,7 +170,7 @@ func allToOne(t *topo.Topology, _ Options) (out []Pair, err error) {
 func neighbours(t *topo.Topology, _ Options) (out []Pair, err error) {
 	for _, a := range t.Chips {
 		first := len(out)
-		for d := range wire.Direction(wire.NumDirections) {
+		for d := range wire.Direction(wire.NumSides) {
 			// On a ring of two chips, both directions lead to the same neighbour.
 			if n, ok := t.Neighbour(a.Node, d, 0); ok && !slices.Contains(out[first:], Pair{Src: a.Node, Dst: n}) {
 				out = append(out, Pair{Src: a.Node, Dst: n})

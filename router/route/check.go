@@ -192,7 +192,7 @@ func (p *Plan) graph() *graph {
 	for _, g := range p.grids {
 		n += g.chips()
 	}
-	return newGraph(n * wire.NumDirections * perPort)
+	return newGraph(n * wire.NumSides * perPort)
 }
 
 // id returns the number of a channel in the graph. With bubble flow control, all channels of a ring
@@ -206,7 +206,7 @@ func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bo
 			chip %= g.mesh.Cols
 		}
 	}
-	n := (g.first+chip)*wire.NumDirections + int(d)
+	n := (g.first+chip)*wire.NumSides + int(d)
 	n *= perPort
 	if v.Up() {
 		n += 4
@@ -236,7 +236,7 @@ func (k *checker) channel(n int32) Channel {
 		v = wire.DetourVC(k.c, n&4 != 0)
 	}
 	port := int(n) / perPort
-	d, chip := wire.Direction(port%wire.NumDirections), port/wire.NumDirections
+	d, chip := wire.Direction(port%wire.NumSides), port/wire.NumSides
 	for i := len(k.p.grids) - 1; ; i-- {
 		if g := k.p.grids[i]; g.first <= chip {
 			return Channel{From: g.node(chip - g.first), Dir: d, VC: v, Ring: k.bubbles(g, d, v)}
@@ -288,11 +288,11 @@ func (k *checker) within(mc Multicasts) {
 		s := g.shape()
 		one := seen[s]
 		if one == nil {
-			one = &checker{p: k.p, pl: k.pl, c: k.c, g: newGraph(g.chips() * wire.NumDirections * perPort)}
+			one = &checker{p: k.p, pl: k.pl, c: k.c, g: newGraph(g.chips() * wire.NumSides * perPort)}
 			one.mesh(g, mc)
 			seen[s] = one
 		}
-		k.g.join(one.g, int32(g.first*wire.NumDirections*perPort))
+		k.g.join(one.g, int32(g.first*wire.NumSides*perPort))
 		k.longest = max(k.longest, one.longest)
 		k.found += one.found
 		if one.lost > 0 {

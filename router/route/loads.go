@@ -57,7 +57,7 @@ func (p *Plan) Loads(c wire.Class, pl wire.Plane, flows []Flow) (Loads, error) {
 		l.Distance /= rate
 	}
 	for _, chip := range p.top.Chips {
-		for d := range wire.Direction(wire.NumDirections) {
+		for d := range wire.Direction(wire.NumSides) {
 			if o := (Out{chip.Node, d}); l.Channels[o] > l.Max {
 				l.Max, l.Busiest = l.Channels[o], o
 			}

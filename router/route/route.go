@@ -31,7 +31,7 @@
 // lower id. [PrintedExits] restricts the up crossings. Within a mesh, the packet goes to the exit
 // node that is the fewest hops away. Between equally distant exits, the packet takes the exit node
 // with the lower chip id. Between exits of one chip, the packet takes the first in the order East,
-// West, North, South.
+// West, North, South, Z.
 //
 // # Virtual channels
 //

@@ -70,6 +70,12 @@ func (d *descriptor) load(name string) (*Topology, error) {
 	t := &Topology{Name: strings.ToValidUTF8(name, "\uFFFD"), Source: strings.ToValidUTF8(d.path, "\uFFFD"), Arch: d.arch, Layout: layoutOf(meshes)}
 	leave(&t.LeftOut, d.away, "cables to other hosts", "a topology has only the chips of its file")
 	leave(&t.LeftOut, d.again, "entries that list a cable again", "the topology has each cable once")
+	third, astray := 0, 0
+	for _, p := range meshes {
+		third, astray = third+len(p.inThird), astray+p.astray
+	}
+	leave(&t.LeftOut, third, "cables in direction Z within a mesh", "a mesh has two dimensions")
+	leave(&t.LeftOut, astray, "cables between chips that are not neighbours in the grid", "a mesh has two dimensions")
 	for _, p := range meshes {
 		t.Meshes = append(t.Meshes, p.mesh)
 		for _, c := range p.cables {
@@ -115,14 +121,14 @@ func layoutOf(meshes []*placed) string {
 
 // cross adds the cables between chips of two meshes. The cables of two such chips leave each of them
 // in a direction in which the chip has no neighbour. If a chip has no such direction, the topology
-// does not have the cables.
+// does not have the cables. The cables of a third dimension leave in direction Z.
 func (d *descriptor) cross(t *Topology, meshes []*placed) {
 	taken := map[wire.FabricNodeID]uint8{} // directions in use, one bit for each direction
 	free := func(n wire.FabricNodeID, want wire.Direction) (wire.Direction, bool) {
 		m, row, col := &t.Meshes[n.Mesh], 0, 0
 		row, col = int(n.Chip)/m.Cols, int(n.Chip)%m.Cols
 		for _, dir := range append([]wire.Direction{want}, exitOrder[:]...) {
-			if _, _, inside := m.step(row, col, dir); dir < wire.NumDirections && !inside && taken[n]>>dir&1 == 0 {
+			if _, _, inside := m.step(row, col, dir); dir < wire.NumSides && !inside && taken[n]>>dir&1 == 0 && (dir == want || mayLeave(d.arch, dir)) {
 				return dir, true
 			}
 		}
@@ -140,7 +146,11 @@ func (d *descriptor) cross(t *Topology, meshes []*placed) {
 		}
 		at, known := dirs[pair{p.Node, q.Node}]
 		if !known {
-			there, ok := free(p.Node, anyDir)
+			first := anyDir
+			if d.inZ(c) {
+				first = wire.Z
+			}
+			there, ok := free(p.Node, first)
 			back, ok2 := free(q.Node, there.Opposite())
 			if !ok || !ok2 {
 				out++

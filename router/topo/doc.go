@@ -48,9 +48,10 @@
 // two meshes, no packet crosses directly from one of these meshes to the other.
 //
 // A mesh graph descriptor need not say which chips a connection joins. [Load] then chooses the
-// chips by a fixed rule. The chips of a torus have no free direction for exits. If a connection
-// leads to a torus, Load therefore turns the rings of one axis or of both axes into lines. In most
-// cases, the rings of the shorter axis are enough.
+// chips by a fixed rule. On Blackhole, an exit may leave in direction Z, so that the rings of a
+// torus stay closed. The chips of a Wormhole torus have no free direction for exits. If a
+// connection leads to such a torus, Load therefore turns the rings of one axis or of both axes into
+// lines. In most cases, the rings of the shorter axis are enough.
 //
 // # Parts and missing cables
 //
@@ -61,8 +62,9 @@
 // # What is not supported
 //
 // In a cluster descriptor, Load checks the cables to chips of other hosts, but leaves them out of
-// the topology, see [Topology].LeftOut. If a cluster descriptor has no coordinates, Load also
-// leaves out the cables of a third dimension. Load refuses three kinds of mesh graph descriptors.
+// the topology, see [Topology].LeftOut. Load also leaves out the cables of a third dimension within a
+// mesh. These are the cables of a Blackhole Galaxy between channels 8 or 9, as tt-umd numbers the
+// channels. Between two meshes, these cables are exits in direction Z. Load refuses three kinds of mesh graph descriptors.
 // The first kind has more than two dimensions. The second kind has express cables, which join chips
 // that are not neighbours. The third kind has switches. The error names the part that Load refuses.
 package topo

@@ -16,8 +16,8 @@ const (
 
 // draft is a topology under construction whose description does not give channels, so the draft
 // chooses them. A cable in direction d gets the first free channel from d*4 to d*4+3 (on Blackhole,
-// from d*3 to d*3+2). If none of these channels is free, the cable gets the lowest free channel of
-// the chip. Equal descriptions therefore give equal channels.
+// from d*3 to d*3+2, and in direction Z channel 12 or 13). If none of these channels is free, the
+// cable gets the lowest free channel of the chip. Equal descriptions therefore give equal channels.
 type draft struct {
 	t     *Topology
 	first map[wire.MeshID]int // for each mesh: index of its first chip in t.Chips
@@ -95,7 +95,7 @@ func (d *draft) join(a, b int, ca, cb wire.Channel, dir, back wire.Direction) {
 // channel, channel returns an error.
 func (d *draft) channel(chip int, dir wire.Direction) (wire.Channel, error) {
 	for k := range d.per {
-		if ch := int(dir)*d.per + k; d.used[chip]>>ch&1 == 0 {
+		if ch := int(dir)*d.per + k; ch < Channels(d.t.Arch) && d.used[chip]>>ch&1 == 0 {
 			return wire.Channel(ch), nil
 		}
 	}

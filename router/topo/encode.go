@@ -447,14 +447,14 @@ func (r *renderedFile) readCable(n *yaml.Node, ps []pair) error {
 	return nil
 }
 
-// The method "direction" reads a direction: E, W, N or S.
+// The method "direction" reads a direction: E, W, N, S or Z.
 func (f file) direction(n *yaml.Node) (wire.Direction, error) {
-	for d := range wire.Direction(wire.NumDirections) {
+	for d := range wire.Direction(wire.NumSides) {
 		if n.Kind == yaml.ScalarNode && n.Value == d.String() {
 			return d, nil
 		}
 	}
-	return 0, f.fail(n, "direction %s: want E, W, N or S", show(n))
+	return 0, f.fail(n, "direction %s: want E, W, N, S or Z", show(n))
 }
 
 // The method "port" reads a port such as M0D0/8: the chip M0D0 and the channel 8.

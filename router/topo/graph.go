@@ -30,17 +30,21 @@ const (
 // planes of the mesh that has fewer planes. The last group of a connection may have fewer cables,
 // and so may each group of a RELAXED connection. If both ends give chip and direction, one group
 // takes all cables. At each end, a group takes one chip and one free direction of this chip. A
-// direction of a chip is free if no cable leaves the chip in this direction.  In the first mesh,
-// the group takes the first free direction in the order E, S, W, N. Of the chips with this
-// direction and enough channels free, the group takes the chip with the lowest id. In the second
+// direction of a chip is free if no cable leaves the chip in this direction. On Blackhole, a chip
+// also has the direction Z, which no neighbour in its mesh takes. On Wormhole, only connections with
+// assign_z_direction leave in direction Z. The cables of a connection with assign_z_direction leave
+// both meshes in direction Z, as long as chips have this direction free.
+//
+// In the first mesh, the group takes the first free direction in the order E, S, W, N, Z. Of the chips
+// with this direction and enough channels free, the group takes the chip with the lowest id. In the second
 // mesh, the group prefers the opposite direction. If no chip has the opposite direction free, the
 // group takes the first free direction in the same order. If several chips of the second mesh have
 // this direction free, the group takes the chip whose place along its side is nearest to the first
 // chip's place along its own side. If an exit goes E or W, the place of its chip is the chip's row.
 // If an exit goes N or S, the place is the chip's column. So a row of one mesh may meet a column of
-// the other. If the graph finds no place for a connection, and some connections have the policy
+// the other. For exits in direction Z, the rows and the columns count. If the graph finds no place for a connection, and some connections have the policy
 // RELAXED, the graph starts again. The RELAXED connections then come last, and take one group each
-// in turn. Tori give up rings to make room, see downshift.
+// in turn. If tori still leave no room for a connection, they give up rings, see downshift.
 type graph struct {
 	file
 	arch   wire.Arch
@@ -72,7 +76,7 @@ func (m *graphMesh) planes() int {
 // anyChip and anyDir say that an end of a connection does not give its chip or its direction.
 const (
 	anyChip = -1
-	anyDir  = wire.Direction(wire.NumDirections)
+	anyDir  = wire.Direction(wire.NumSides)
 )
 
 // graphEnd is one end of a connection.
@@ -84,17 +88,30 @@ type graphEnd struct {
 
 func (e graphEnd) open() int { return bit(e.chip == anyChip) + bit(e.dir == anyDir) }
 
+// open returns how many choices the connection leaves: chips and directions that the file does not
+// give.
+func (l graphLink) open() int {
+	if l.z {
+		return bit(l.a.chip == anyChip) + bit(l.b.chip == anyChip)
+	}
+	return l.a.open() + l.b.open()
+}
+
 // graphLink is a connection of the descriptor, which asks for cables between two meshes.
 type graphLink struct {
 	a, b    graphEnd
 	n       int  // number of cables
 	relaxed bool // the policy is RELAXED: the connection may get fewer than n cables, but at least one
-	z       bool // the file asks for a third dimension (assign_z_direction), which this package does not support
+	z       bool // the cables leave both meshes in direction Z if chips have it free (assign_z_direction)
 	line    int
 }
 
 // exitOrder is the order in which exits take free directions.
-var exitOrder = [wire.NumDirections]wire.Direction{wire.East, wire.South, wire.West, wire.North}
+var exitOrder = [wire.NumSides]wire.Direction{wire.East, wire.South, wire.West, wire.North, wire.Z}
+
+// mayLeave reports whether an exit that may take any direction may leave in direction d. The chips
+// of Wormhole have no channels of their own for direction Z.
+func mayLeave(a wire.Arch, d wire.Direction) bool { return d != wire.Z || a == wire.Blackhole }
 
 func (g *graph) note(format string, a ...any) { g.notes = append(g.notes, fmt.Sprintf(format, a...)) }
 
@@ -109,27 +126,22 @@ func (g *graph) connect(l graphLink) error {
 
 // build places all connections and returns the topology.
 func (g *graph) build(name string) (*Topology, error) {
-	g.downshift()
 	slices.SortStableFunc(g.links, func(l, k graphLink) int {
-		return cmp.Compare(l.a.open()+l.b.open(), k.a.open()+k.b.open())
+		return cmp.Compare(l.open(), k.open())
 	})
-	d, left, err := g.lay(name, false)
-	if err != nil && slices.ContainsFunc(g.links, func(l graphLink) bool { return l.relaxed }) {
-		d, left, err = g.lay(name, true)
+	d, left, err := g.layAll(name)
+	if err != nil && g.downshift() {
+		d, left, err = g.layAll(name)
 	}
 	if err != nil {
 		return nil, err
 	}
-	open, z := 0, 0
+	open := 0
 	for _, l := range g.links {
-		open += bit(l.a.open()+l.b.open() > 0)
-		z += bit(l.z)
+		open += bit(l.open() > 0)
 	}
 	if open > 0 {
 		g.note("exits of %s placed at chips with a free direction", Count(open, "connection"))
-	}
-	if z > 0 {
-		g.note("assign_z_direction of %s ignored, because a third dimension is not supported", Count(z, "connection"))
 	}
 	if left > 0 {
 		g.note("%s of RELAXED connections left out, because no chip had a free direction or channel for them", Count(left, "cable"))
@@ -146,15 +158,25 @@ func (g *graph) build(name string) (*Topology, error) {
 	return t, nil
 }
 
+// layAll makes a draft with all meshes and connections, see lay. If there is no room for all cables,
+// and some connections are RELAXED, these connections share the room.
+func (g *graph) layAll(name string) (d *draft, left int, err error) {
+	d, left, err = g.lay(name, false)
+	if err != nil && slices.ContainsFunc(g.links, func(l graphLink) bool { return l.relaxed }) {
+		d, left, err = g.lay(name, true)
+	}
+	return d, left, err
+}
+
 // downshift makes room for exits in tori with connections, because the chips of a torus have no
-// free direction. downshift turns the rings of one axis into lines, or of both axes. The chips that
+// free direction within the mesh. downshift reports whether it changed a torus. downshift turns the rings of one axis into lines, or of both axes. The chips that
 // connections name decide. For a chip in the first or last column, the rows become lines. For a
 // chip in the first or last row, the columns become lines. A chip in a corner leaves the choice
 // open, and so does a chip that is not in the first or last row or column. If all named chips leave
 // the choice open, downshift chooses the shorter axis. Spec §3: "TT-Fabric topology can
 // be an exact match of the physical connection topology, or it can be a functionally downshifted
 // topology where all available ethernet links are not utilized".
-func (g *graph) downshift() {
+func (g *graph) downshift() bool {
 	joined, needX, needY := make([]bool, len(g.meshes)), make([]bool, len(g.meshes)), make([]bool, len(g.meshes))
 	for _, l := range g.links {
 		for _, e := range [2]graphEnd{l.a, l.b} {
@@ -195,6 +217,7 @@ func (g *graph) downshift() {
 			g.note("the %s of %s are lines instead of rings, because a chip of a torus has no free direction for exits", [2]string{"rows", "columns"}[k], of)
 		}
 	}
+	return len(rows)+len(columns) > 0
 }
 
 // lay makes a draft with all meshes and connections, and returns the number of cables for which
@@ -205,13 +228,17 @@ func (g *graph) downshift() {
 func (g *graph) lay(name string, fair bool) (d *draft, out int, err error) {
 	d = newDraft(strings.ToValidUTF8(name, "\uFFFD"), strings.ToValidUTF8(g.path, "\uFFFD"), g.arch)
 	g.open = make([]int, len(g.meshes))
+	sides := wire.NumDirections
+	if mayLeave(g.arch, wire.Z) || slices.ContainsFunc(g.links, func(l graphLink) bool { return l.z }) {
+		sides = wire.NumSides
+	}
 	for i := range g.meshes {
 		m := &g.meshes[i]
 		if err := d.addMesh(m.Mesh, m.across, m.down); err != nil {
 			return nil, 0, g.failAt(m.line, "mesh %d: %v", m.ID, err)
 		}
 		for c := range m.Rows * m.Cols {
-			g.open[i] += wire.NumDirections - bits.OnesCount8(d.dirs[d.first[m.ID]+c])
+			g.open[i] += sides - bits.OnesCount8(d.dirs[d.first[m.ID]+c])
 		}
 	}
 	left := make([]int, len(g.links))
@@ -283,13 +310,9 @@ func (g *graph) place(d *draft, l graphLink, left int) (int, error) {
 // noRoom returns the error for a connection for which there is no room. The argument "left" is the
 // number of cables that the connection lacks.
 func (g *graph) noRoom(l graphLink, left int) error {
-	third := ""
-	if l.z {
-		third = "; assign_z_direction asks for a third dimension, which is not supported"
-	}
 	return g.failAt(l.line, "the connection of %s with %s: there is no room for %d of its %s, because at one end or at both ends, no chip has a free direction and enough free channels "+
-		"(a direction of a chip is free if no cable leaves the chip in this direction%s); ask for fewer channels, or name other chips",
-		g.nameOf(l.a), g.nameOf(l.b), left, Count(l.n, "channel"), third)
+		"(a direction of a chip is free if no cable leaves the chip in this direction); ask for fewer channels, or name other chips",
+		g.nameOf(l.a), g.nameOf(l.b), left, Count(l.n, "channel"))
 }
 
 func (g *graph) nameOf(e graphEnd) string {
@@ -318,11 +341,11 @@ func (g *graph) room(d *draft, l graphLink, left int) (ma, mb int, a, b outlet, 
 				continue
 			}
 			most := left
-			if l.a.open()+l.b.open() > 0 { // if both ends give chip and direction, this limit does not apply, and one group takes all cables
+			if l.open() > 0 { // if both ends give chip and direction, this limit does not apply, and one group takes all cables
 				most = min(left, g.meshes[ma].planes(), g.meshes[mb].planes())
 			}
 			for n = most; n > 0 && (n == most || l.relaxed); n-- {
-				from, to := g.outlets(d, ma, l.a, n), g.outlets(d, mb, l.b, n)
+				from, to := g.outlets(d, ma, l.a, l.z, n), g.outlets(d, mb, l.b, l.z, n)
 				if len(from) > 0 && len(to) > 0 {
 					return ma, mb, from[0], g.facing(ma, mb, from[0], to), n
 				}
@@ -334,10 +357,13 @@ func (g *graph) room(d *draft, l graphLink, left int) (ma, mb int, a, b outlet, 
 
 // outlets lists the outlets of mesh m that have room for an exit of n cables. If the end e names a
 // chip or a direction, outlets lists only outlets with this chip or direction.
-func (g *graph) outlets(d *draft, m int, e graphEnd, n int) (ss []outlet) {
-	first := d.first[g.meshes[m].ID]
-	for _, dir := range exitOrder {
-		if e.dir != anyDir && e.dir != dir {
+func (g *graph) outlets(d *draft, m int, e graphEnd, z bool, n int) (ss []outlet) {
+	first, order := d.first[g.meshes[m].ID], exitOrder[:]
+	if z {
+		order = append([]wire.Direction{wire.Z}, exitOrder[:wire.NumDirections]...)
+	}
+	for _, dir := range order {
+		if e.dir != anyDir && e.dir != dir || e.dir == anyDir && !z && !mayLeave(g.arch, dir) {
 			continue
 		}
 		for chip := range g.meshes[m].Rows * g.meshes[m].Cols {
@@ -354,7 +380,8 @@ func (g *graph) outlets(d *draft, m int, e graphEnd, n int) (ss []outlet) {
 // the list "to". facing returns an outlet in the opposite direction, or if there is none, in the
 // direction of the first outlet of the list. Of several outlets in this direction, facing returns
 // the outlet whose place is nearest to the place of a. The place of an outlet is its position along
-// its side of the mesh: the row for the directions E and W, the column for N and S.
+// its side of the mesh: the row for the directions E and W, the column for N and S. For
+// direction Z, the row and the column count.
 func (g *graph) facing(ma, mb int, a outlet, to []outlet) outlet {
 	place := func(m int, s outlet) int {
 		if s.dir == wire.East || s.dir == wire.West {
@@ -366,7 +393,13 @@ func (g *graph) facing(ma, mb int, a outlet, to []outlet) outlet {
 	if i := slices.IndexFunc(to, func(s outlet) bool { return s.dir == a.dir.Opposite() }); i >= 0 {
 		best = to[i]
 	}
-	off := func(s outlet) int { return max(place(mb, s)-place(ma, a), place(ma, a)-place(mb, s)) }
+	away := func(x, y int) int { return max(x-y, y-x) }
+	off := func(s outlet) int {
+		if s.dir == wire.Z {
+			return away(s.chip/g.meshes[mb].Cols, a.chip/g.meshes[ma].Cols) + away(s.chip%g.meshes[mb].Cols, a.chip%g.meshes[ma].Cols)
+		}
+		return away(place(mb, s), place(ma, a))
+	}
 	for _, s := range to {
 		if s.dir == best.dir && off(s) < off(best) {
 			best = s

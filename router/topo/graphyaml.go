@@ -435,7 +435,7 @@ func (g *yamlGraph) turn() error {
 		m, was := g.meshes[e.meshes[0]], e.dir
 		i := slices.IndexFunc(exitOrder[:], func(d wire.Direction) bool {
 			_, _, neighbour := m.step(e.chip/m.Cols, e.chip%m.Cols, d)
-			return !neighbour && !taken[side{e.meshes[0], e.chip, d}]
+			return !neighbour && mayLeave(g.arch, d) && !taken[side{e.meshes[0], e.chip, d}]
 		})
 		node := wire.FabricNodeID{Mesh: m.ID, Chip: wire.ChipID(e.chip)}
 		if i < 0 {

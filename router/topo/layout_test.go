@@ -252,8 +252,8 @@ func TestLayoutWithinAThirdDimension(t *testing.T) {
 		if got.Meshes[0] != want.Meshes[0] || got.Planes() != want.Planes() || len(got.Cables) != len(want.Cables) {
 			t.Errorf("%s with %v: laid out as %s", c.name, c.extra, got)
 		}
-		if n := Count(len(c.extra), "cable") + " left out, such as the cable from "; !strings.Contains(got.Layout, n) {
-			t.Errorf("%s: layout %q, want %q", c.name, got.Layout, n)
+		if want := []LeftOut{{len(c.extra), "cables between chips that are not neighbours in the grid", "a mesh has two dimensions"}}; !slices.Equal(got.LeftOut, want) {
+			t.Errorf("%s: left out %v, want %v", c.name, got.LeftOut, want)
 		}
 	}
 }

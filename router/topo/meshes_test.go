@@ -142,7 +142,7 @@ func TestValidateSeveralMeshes(t *testing.T) {
 		{"a mesh without chips", func(t *Topology) { t.Meshes[3].ID = 7 }, "found chip M3D0 instead of chip M7D0"},
 		{"chips without a mesh", func(t *Topology) { t.Meshes = t.Meshes[:3] }, "chip M3D0: there is no mesh 3"},
 		{"wrap", func(t *Topology) { t.Meshes[1].WrapX = true }, "no cable joins the neighbours M1D2 and M1D0"},
-		{"dir", func(t *Topology) { last(t).Dir = 4 }, "has directions 4 and 1: want numbers below 4"},
+		{"dir", func(t *Topology) { last(t).Dir = 5 }, "has directions 5 and 1: want numbers below 5"},
 		{"taken direction", func(t *Topology) { last(t).Dir = wire.West }, "plane"},
 		{"back", func(t *Topology) { t.Cables[0].Back = wire.North }, "has direction N at its upper end: want W"},
 	} {
@@ -268,7 +268,7 @@ func TestBadRenderedMeshes(t *testing.T) {
 	good := string(mustName(t, "2xt3000").Encode())
 	for _, c := range []struct{ name, old, with, want string }{
 		{"no dir", "      dir: \"N\"\n", "", "f:79: the cable joins meshes 0 and 1: want the keys \"dir\" and \"back\", the directions in which the cable leaves a and b"},
-		{"dir", "dir: \"N\"", "dir: Up", `f:81: direction "Up": want E, W, N or S`},
+		{"dir", "dir: \"N\"", "dir: Up", `f:81: direction "Up": want E, W, N, S or Z`},
 		{"dir within", "      b: M0D4/6\n", "      b: M0D4/6\n      dir: S\n      back: N\n", "f:75: the cable is within mesh 0, and its directions follow from the ids of its chips; remove the keys \"dir\" and \"back\""},
 		{"taken", "dir: \"N\"", "dir: S", "f:83: cable mesh 0 chip 1 channel 1 to mesh 1 chip 1 channel 1: chip M1D1 has another cable in direction N on plane 0; give this cable a direction that is free at the chip"},
 		{"mesh twice", "- id: 1", "- id: 0", "f:10: mesh 0 is already listed on line 7"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ttfabric/router/topo/arrange"
 	"ttfabric/wire"
 )
 
@@ -62,33 +63,6 @@ func (t *Topology) checkMissing(m Mesh, at int, es []Edge, joined []uint8) *faul
 	return nil
 }
 
-// groups joins numbers from 0 on into groups. For each number, groups has a number of the same group
-// that is not higher.
-type groups []int
-
-func newGroups(n int) groups {
-	g := make(groups, n)
-	for i := range g {
-		g[i] = i
-	}
-	return g
-}
-
-// group returns the lowest number of the group of i.
-func (g groups) group(i int) int {
-	for g[i] != i {
-		g[i] = g[g[i]]
-		i = g[i]
-	}
-	return i
-}
-
-// join makes one group of the groups of a and b.
-func (g groups) join(a, b int) {
-	a, b = g.group(a), g.group(b)
-	g[max(a, b)] = min(a, b)
-}
-
 // Lacks reports whether neighbours in the grid of mesh "id" have no cable.
 func (t *Topology) Lacks(id wire.MeshID) bool {
 	return slices.ContainsFunc(t.Missing, func(e Edge) bool { return e.A.Mesh == id })
@@ -97,21 +71,21 @@ func (t *Topology) Lacks(id wire.MeshID) bool {
 // Parts divides the meshes into parts. Used cables join the meshes of one part, directly or over
 // other meshes. No used cable joins two parts. The parts and their meshes are sorted.
 func (t *Topology) Parts() [][]wire.MeshID {
-	of := newGroups(len(t.Meshes))
+	of := arrange.NewGroups(len(t.Meshes))
 	for i := range t.Cables {
 		if c := &t.Cables[i]; c.External() && !c.Unused {
 			a, _ := t.meshAt(c.A.Node.Mesh)
 			b, _ := t.meshAt(c.B.Node.Mesh)
-			of.join(a, b)
+			of.Join(a, b)
 		}
 	}
 	at := map[int]int{}
 	var parts [][]wire.MeshID
 	for i, m := range t.Meshes {
-		k, known := at[of.group(i)]
+		k, known := at[of.Group(i)]
 		if !known {
 			k = len(parts)
-			at[of.group(i)] = k
+			at[of.Group(i)] = k
 			parts = append(parts, nil)
 		}
 		parts[k] = append(parts[k], m.ID)
@@ -136,6 +110,14 @@ func (t *Topology) Apart() int {
 // maxNamed is the largest number of parts or edges that a sentence names.
 const maxNamed = 4
 
+// listed joins names. Of more than maxNamed names, listed gives only the first.
+func listed(names []string, sep string) string {
+	if len(names) > maxNamed {
+		names = append(names[:maxNamed], "…")
+	}
+	return strings.Join(names, sep)
+}
+
 // remarkParts returns a sentence about the parts, or "" if there is only one part.
 func (t *Topology) remarkParts() string {
 	parts := t.Parts()
@@ -143,17 +125,14 @@ func (t *Topology) remarkParts() string {
 		return ""
 	}
 	var names []string
-	for _, p := range parts[:min(len(parts), maxNamed)] {
+	for _, p := range parts {
 		name := fmt.Sprintf("M%d", p[0])
 		if len(p) > 1 {
 			name += fmt.Sprintf(" and %d more", len(p)-1)
 		}
 		names = append(names, name)
 	}
-	if len(parts) > maxNamed {
-		names = append(names, "…")
-	}
-	return fmt.Sprintf("No cable joins the %d parts of the machine (%s): %d ordered pairs of chips have no route.", len(parts), strings.Join(names, "; "), t.Apart())
+	return fmt.Sprintf("No cable joins the %d parts of the machine (%s): %d ordered pairs of chips have no route.", len(parts), listed(names, "; "), t.Apart())
 }
 
 // remarkMissing returns a sentence about the edges without a cable, or "" if there are none.
@@ -162,13 +141,10 @@ func (t *Topology) remarkMissing() string {
 		return ""
 	}
 	var names []string
-	for _, e := range t.Missing[:min(len(t.Missing), maxNamed)] {
+	for _, e := range t.Missing {
 		names = append(names, e.A.String()+"-"+e.B.String())
 	}
-	if len(t.Missing) > maxNamed {
-		names = append(names, "…")
-	}
-	return fmt.Sprintf("No cable joins %s (%s): routes lead round them.", Count(len(t.Missing), "pair")+" of neighbours", strings.Join(names, ", "))
+	return fmt.Sprintf("No cable joins %s (%s): routes lead round them.", Count(len(t.Missing), "pair")+" of neighbours", listed(names, ", "))
 }
 
 // readMissing reads the key missing of the rendered form.

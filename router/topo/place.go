@@ -20,7 +20,9 @@ const PlacedByCoordinates = "placed by the coordinates in the file"
 type placed struct {
 	descriptor // the chips and cables of the part
 	mesh       Mesh
-	lacks      [][2]int // pairs of neighbouring chips without a cable
+	lacks      [][2]int   // pairs of neighbouring chips without a cable
+	astray     int        // number of cables that the mesh does not have, because they join chips that are not neighbours
+	inThird    []umdCable // cables of a third dimension; the mesh does not have them
 }
 
 // place divides the chips into meshes, and finds the row and column of every chip. Chips that cables
@@ -62,31 +64,52 @@ func (d *descriptor) place() ([]*placed, error) {
 // parts divides the chips into parts. Two chips are in one part if cables join them, directly or
 // over other chips. Only cables for whose ends the function "joins" returns true count.
 func (d *descriptor) parts(joins func(a, b *umdChip) bool) (all []*placed) {
-	of, index := newGroups(len(d.ids)), make(map[int]int, len(d.ids))
+	of, index := arrange.NewGroups(len(d.ids)), make(map[int]int, len(d.ids))
 	for i, id := range d.ids {
 		index[id] = i
 	}
 	for _, c := range d.cables {
-		if a, b := c.ends[0].chip, c.ends[1].chip; joins(d.chips[a], d.chips[b]) {
-			of.join(index[a], index[b])
+		if a, b := c.ends[0].chip, c.ends[1].chip; !d.inZ(c) && joins(d.chips[a], d.chips[b]) {
+			of.Join(index[a], index[b])
 		}
 	}
 	at := map[int]*placed{}
 	for i, id := range d.ids {
-		p := at[of.group(i)]
+		p := at[of.Group(i)]
 		if p == nil {
 			p = &placed{descriptor: descriptor{file: d.file, root: d.root, keys: d.keys, arch: d.arch, chips: d.chips}}
-			at[of.group(i)] = p
+			at[of.Group(i)] = p
 			all = append(all, p)
 		}
 		p.ids = append(p.ids, id)
 	}
 	for _, c := range d.cables {
-		if a := of.group(index[c.ends[0].chip]); a == of.group(index[c.ends[1].chip]) {
+		switch a := of.Group(index[c.ends[0].chip]); {
+		case a != of.Group(index[c.ends[1].chip]):
+		case d.inZ(c):
+			at[a].inThird = append(at[a].inThird, c)
+		default:
 			at[a].cables = append(at[a].cables, c)
 		}
 	}
 	return all
+}
+
+// galaxyZ has a bit for each channel of a Blackhole Galaxy's chip that is wired for a third dimension,
+// as tt-umd numbers the channels (tt-metal, golden mappings of Blackhole Galaxies).
+const galaxyZ = 1<<8 | 1<<9
+
+// galaxyBoard is the type of a Blackhole Galaxy's board in a cluster descriptor.
+const galaxyBoard = "ubb_blackhole"
+
+// inZ reports whether a cable is wired for a third dimension.
+func (d *descriptor) inZ(c umdCable) bool {
+	for _, p := range c.ends {
+		if d.arch != wire.Blackhole || galaxyZ>>p.channel&1 == 0 || !strings.EqualFold(d.chips[p.chip].board, galaxyBoard) {
+			return false
+		}
+	}
+	return true
 }
 
 // placeAll finds the row and column of every chip of one mesh. If all chips have coordinates and are
@@ -127,23 +150,31 @@ func (d *descriptor) chipsKey() *yaml.Node {
 }
 
 // placeByCabling finds the rows and columns of the chips from the cables. The argument "why" is a
-// text for messages that says why coordinates cannot be used. If "lacking" is true, and the cables
-// fit no grid, placeByCabling takes a grid in which some neighbours have no cable.
+// text for messages that says why coordinates cannot be used. If the cables fit no grid,
+// placeByCabling also looks at the cables of a third dimension. If "lacking" is true, and the cables
+// still fit no grid, placeByCabling takes a grid in which some neighbours have no cable.
 func (d *placed) placeByCabling(why string, lacking bool) error {
 	index := make(map[int]int, len(d.ids))
 	for i, id := range d.ids {
 		index[id] = i
 	}
 	adj := make([][]int, len(d.ids))
-	for _, c := range d.cables {
-		a, b := index[c.ends[0].chip], index[c.ends[1].chip]
-		adj[a], adj[b] = append(adj[a], b), append(adj[b], a)
+	add := func(cables []umdCable) {
+		for _, c := range cables {
+			a, b := index[c.ends[0].chip], index[c.ends[1].chip]
+			adj[a], adj[b] = append(adj[a], b), append(adj[b], a)
+		}
+		for i := range adj {
+			slices.Sort(adj[i])
+			adj[i] = slices.Compact(adj[i])
+		}
 	}
-	for i := range adj {
-		slices.Sort(adj[i])
-		adj[i] = slices.Compact(adj[i])
-	}
+	add(d.cables)
 	g, at, err := arrange.Find(adj, d.ids)
+	if err != nil && len(d.inThird) > 0 { // some cables of the grid are missing, and cables of the third dimension run beside them
+		add(d.inThird)
+		g, at, err = arrange.Find(adj, d.ids)
+	}
 	if err != nil && lacking {
 		if lg, lat, ok := arrange.FindLacking(adj); ok {
 			g, at, err = lg, lat, nil
@@ -207,7 +238,7 @@ func (d *placed) findLacks(wrap func(axis int, a, b *umdChip) error) error {
 
 // leaveOut removes the cables between chips that are not neighbours in the grid.
 func (d *placed) leaveOut(m *Mesh) {
-	var out []umdCable
+	all := len(d.cables)
 	d.cables = slices.DeleteFunc(d.cables, func(c umdCable) bool {
 		a, b := d.chips[c.ends[0].chip], d.chips[c.ends[1].chip]
 		for dir := range wire.Direction(wire.NumDirections) {
@@ -215,12 +246,9 @@ func (d *placed) leaveOut(m *Mesh) {
 				return false
 			}
 		}
-		out = append(out, c)
 		return true
 	})
-	if len(out) > 0 {
-		d.layout += fmt.Sprintf("; %s left out, such as the cable from %s to %s, because a third dimension is not supported", Count(len(out), "cable"), out[0].ends[0], out[0].ends[1])
-	}
+	d.astray += all - len(d.cables)
 }
 
 // placeByCoordinates computes rows and columns from coordinates, so that the north-west corner is

@@ -193,8 +193,8 @@ func (t *Topology) checkCables() (joined []uint8, f *fault) {
 // joined.
 func (t *Topology) checkDirections(i int, ends [2]int, joined []uint8) *fault {
 	c := &t.Cables[i]
-	if c.Dir >= wire.NumDirections || c.Back >= wire.NumDirections {
-		return faultOf(-1, i, "cable %s to %s has directions %d and %d: want numbers below %d", c.A, c.B, c.Dir, c.Back, wire.NumDirections)
+	if c.Dir >= wire.NumSides || c.Back >= wire.NumSides {
+		return faultOf(-1, i, "cable %s to %s has directions %d and %d: want numbers below %d", c.A, c.B, c.Dir, c.Back, wire.NumSides)
 	}
 	if c.External() {
 		return nil
@@ -242,7 +242,7 @@ func (t *Topology) checkEdges(joined []uint8) *fault {
 func (t *Topology) checkPlanes() *fault {
 	want := slices.Clone(t.Cables)
 	t.assignPlanes(want)
-	taken := make([]uint64, len(t.Chips)) // for each chip: set of pairs of direction and plane with a used cable, one bit for each pair
+	taken := make([][wire.NumSides]uint16, len(t.Chips)) // for each chip and direction: set of planes with a used cable, one bit for each plane
 	for i, c := range t.Cables {
 		if c != want[i] {
 			return faultOf(-1, i, "cable %s to %s has plane %d and unused %t: want plane %d and unused %t", c.A, c.B, c.Plane, c.Unused, want[i].Plane, want[i].Unused)
@@ -252,11 +252,11 @@ func (t *Topology) checkPlanes() *fault {
 		}
 		for _, p := range [2]Port{c.fromA(), c.fromB()} {
 			at, _ := t.chipAt(p.Local.Node)
-			bit := uint64(1) << (int(p.Dir)*wire.MaxChannels + int(p.Plane))
-			if taken[at]&bit != 0 {
+			bit := uint16(1) << p.Plane
+			if taken[at][p.Dir]&bit != 0 {
 				return faultOf(-1, i, "cable %s to %s: chip %s has another cable in direction %s on plane %d; give this cable a direction that is free at the chip", c.A, c.B, p.Local.Node, p.Dir, p.Plane)
 			}
-			taken[at] |= bit
+			taken[at][p.Dir] |= bit
 		}
 	}
 	return nil

@@ -137,7 +137,7 @@
 //	ttfabric.mcast.skip      four numbers: east, west, north, south; only if trunk is not 0, and without members
 //	ttfabric.mcast.members   text, such as 0-3,7: chips of the destination's mesh; only in a multicast to members
 //	ttfabric.hop             number
-//	ttfabric.route           text: E, W, N or S for each byte that names a direction, ? for any other byte; without the zeros at the end
+//	ttfabric.route           text: E, W, N, S or Z for each byte that names a direction, ? for any other byte; without the zeros at the end
 //	ttfabric.send_type       number, as on the page of package wire; 255: no command; not in control packets
 //	ttfabric.size            bytes; not in control packets
 //	only in packets with a command that is not a scatter write:

@@ -178,13 +178,13 @@ func (p *Fabric) headFields(f *fields) {
 // routeSizeAt is the offset in a packet of the byte with the route_buffer's length, in bytes.
 const routeSizeAt = 7
 
-// RouteString returns one letter for each action of a route: E, W, N or S, or "?" for a byte that
-// names no direction.
+// RouteString returns one letter for each action of a route: E, W, N, S or Z, or "?" for a byte
+// that names no direction.
 func RouteString(route []byte) string {
 	out := make([]byte, len(route))
 	for i, b := range route {
 		out[i] = '?'
-		for d := range wire.Direction(wire.NumDirections) {
+		for d := range wire.Direction(wire.NumSides) {
 			if b == wire.RouteBit(d) {
 				out[i] = d.String()[0]
 			}

@@ -26,12 +26,13 @@ func (c Channels) MarshalJSON() ([]byte, error) {
 func (c *Channels) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, (*[]wire.Channel)(c)) }
 
 // Hops are the directions that a packet takes, hop by hop, at most [wire.MaxHops]. In JSON, Hops is
-// a list of the letters "E", "W", "N" and "S", for east, west, north and south.
+// a list of the letters "E", "W", "N", "S" and "Z", for east, west, north, south and the direction
+// Z of cables between meshes.
 type Hops []wire.Direction
 
 // Names returns the letters that a hop may have in JSON.
 func (Hops) Names() (all []string) {
-	for d := range wire.Direction(wire.NumDirections) {
+	for d := range wire.Direction(wire.NumSides) {
 		all = append(all, d.String())
 	}
 	return all
@@ -42,16 +43,16 @@ func (Hops) Names() (all []string) {
 func (h Hops) MarshalJSON() ([]byte, error) {
 	letters := make([]string, len(h))
 	for i, d := range h {
-		if d >= wire.NumDirections {
-			return nil, fmt.Errorf("direction %d: want 0 to %d", d, wire.NumDirections-1)
+		if d >= wire.NumSides {
+			return nil, fmt.Errorf("direction %d: want 0 to %d", d, wire.NumSides-1)
 		}
 		letters[i] = d.String()
 	}
 	return json.Marshal(letters)
 }
 
-// UnmarshalJSON reads a list of letters. UnmarshalJSON also reads the numbers 0 to 3 for east,
-// west, north and south, because clients of an earlier version of the API send numbers. The numbers
+// UnmarshalJSON reads a list of letters. UnmarshalJSON also reads the numbers 0 to 4 for east,
+// west, north, south and Z, because clients of an earlier version of the API send numbers. The numbers
 // may be a list, or the bytes of a string in base64.
 func (h *Hops) UnmarshalJSON(b []byte) error {
 	var letters []string
@@ -70,10 +71,10 @@ func (h *Hops) UnmarshalJSON(b []byte) error {
 }
 
 func parseDirection(letter string) (wire.Direction, error) {
-	for d := range wire.Direction(wire.NumDirections) {
+	for d := range wire.Direction(wire.NumSides) {
 		if d.String() == letter {
 			return d, nil
 		}
 	}
-	return 0, fmt.Errorf("hop %q: want E, W, N or S", letter)
+	return 0, fmt.Errorf("hop %q: want E, W, N, S or Z", letter)
 }

@@ -102,7 +102,7 @@ type MemoryView struct {
 // LinkView is the state of one port and its link.
 type LinkView struct {
 	Channel    wire.Channel       `json:"channel"`                          // the ethernet channel of the port
-	Direction  string             `json:"direction"`                        // the side of the chip that the cable leaves from: E, W, N or S
+	Direction  string             `json:"direction"`                        // the side of the chip that the cable leaves from: E, W, N, S or Z
 	Plane      wire.Plane         `json:"plane"`                            // the routing plane of the port
 	Peer       wire.FabricNodeID  `json:"peer"`                             // the chip at the other end of the cable
 	PeerChan   wire.Channel       `json:"peer_channel"`                     // the ethernet channel at the other end of the cable

@@ -57,7 +57,7 @@ func (b *Target) FirstCable() (x, y wire.FabricNodeID, err error) {
 // CheckNeighbours returns an error if no cable of the plane joins chips x and y, or if one of the chips
 // is not running.
 func (b *Target) CheckNeighbours(x, y wire.FabricNodeID, plane wire.Plane) error {
-	for d := range wire.Direction(wire.NumDirections) {
+	for d := range wire.Direction(wire.NumSides) {
 		if n, ok := b.fab.Topology.Neighbour(x, d, plane); ok && n == y {
 			return b.running(x, y)
 		}

@@ -39,6 +39,18 @@ func main() {
 	}
 }
 
+// sizesOf returns the sizes that the flag -bytes lists.
+func sizesOf(list string) (sizes []int, err error) {
+	for _, text := range strings.Split(list, ",") {
+		size, err := strconv.Atoi(text)
+		if err != nil || size < 4 || size%4 != 0 {
+			return nil, fmt.Errorf("-bytes %s: want multiples of 4, such as 8,65536", list)
+		}
+		sizes = append(sizes, size)
+	}
+	return sizes, nil
+}
+
 // run measures. If the rank is its chip, s is the session of the chip, and else nil.
 func run(ctx context.Context, s *session.Session) error {
 	name := flag.String("op", "all-reduce", "operation: all-reduce, all-gather, all-to-all, or write: single writes from rank 0 to rank 1")
@@ -78,13 +90,9 @@ func run(ctx context.Context, s *session.Session) error {
 		defer f.Close()
 		defer pprof.StopCPUProfile()
 	}
-	var todo []int
-	for _, text := range strings.Split(*sizes, ",") {
-		size, err := strconv.Atoi(text)
-		if err != nil || size < 4 || size%4 != 0 {
-			return fmt.Errorf("-bytes %s: want multiples of 4, such as 8,65536", *sizes)
-		}
-		todo = append(todo, size)
+	todo, err := sizesOf(*sizes)
+	if err != nil {
+		return err
 	}
 	for i := 0; i < len(todo); {
 		var took time.Duration

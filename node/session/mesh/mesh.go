@@ -54,7 +54,7 @@ func From(t *topo.Topology, start wire.FabricNodeID, r wire.Ranges) (Target, err
 	if int(h[wire.East])+int(h[wire.West]) >= m.Cols || int(h[wire.North])+int(h[wire.South]) >= m.Rows {
 		return to, fmt.Errorf("ranges %s: mesh %d has %d rows and %d columns: a chip would be named twice", r, m.ID, m.Rows, m.Cols)
 	}
-	return to, to.grow(t, start, wire.NumDirections, r)
+	return to, to.grow(t, start, wire.NumSides, r)
 }
 
 // grow adds the chips that a multicast with ranges r reaches from chip "at". The multicast entered

@@ -58,9 +58,14 @@ func (p point) step(d wire.Direction, n float64) point {
 		p.y -= n
 	case wire.South:
 		p.y += n
+	case wire.Z:
+		p.x, p.y = p.x+n*diagonal, p.y+n*diagonal
 	}
 	return p
 }
+
+// diagonal is the share of a cable's length that a cable in direction Z goes East, and also South.
+const diagonal = 0.7
 
 // svg is a picture that is being drawn.
 type svg struct {
@@ -144,13 +149,17 @@ func (s *svg) middle(n wire.FabricNodeID) point {
 }
 
 // side returns the point where a cable leaves a chip in direction d. The argument "off" is the
-// distance in pixels of the point from the middle of the chip's side, to the south or east.
+// distance in pixels of the point from the middle of the chip's side, to the south or east. A cable
+// in direction Z leaves the chip at its south-east corner.
 func (s *svg) side(n wire.FabricNodeID, d wire.Direction, off float64) point {
 	p := s.middle(n)
-	if d == wire.East || d == wire.West {
+	switch d {
+	case wire.East, wire.West:
 		p = p.step(d, chipW/2)
 		p.y += off
-	} else {
+	case wire.Z: // the corner in the south-east
+		p = point{p.x + chipW/2 - 4 + off, p.y + chipH/2 - off/2}
+	default:
 		p = p.step(d, chipH/2)
 		p.x += off
 	}
@@ -274,6 +283,8 @@ func (s *svg) stubs(c topo.Cable, off, width float64, name func(wire.FabricNodeI
 			at = point{at.x - off + 6, at.y - 6}
 		case wire.South:
 			at = point{at.x - off + 6, at.y + 13}
+		case wire.Z:
+			at = point{at.x + 12, at.y + 14}
 		}
 		fmt.Fprintf(s, `<text x="%.1f" y="%.1f" font-size="9" fill="#5b6875" text-anchor="%s">%s</text>`+"\n", at.x, at.y, anchor, name(end.peer))
 	}

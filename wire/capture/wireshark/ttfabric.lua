@@ -127,8 +127,8 @@ local OUTCOMES = { [0] = "done", "bad address", "misaligned", "bad command", "ag
 local REASONS = { [1] = "next hop dead", [2] = "TTL used up", [3] = "no route", [4] = "malformed", [5] = "timeout",
   [6] = "unreachable", [7] = "tables replaced", [8] = "drained", [9] = "flushed" }
 local TRUNKS = { [0] = "none (unicast)", "east and west", "north and south" }
-local DIRECTIONS = { [0] = "E", "W", "N", "S" }
-local ROUTE_LETTERS = { [1] = "E", [2] = "W", [4] = "N", [8] = "S" }
+local DIRECTIONS = { [0] = "E", "W", "N", "S", "Z" }
+local ROUTE_LETTERS = { [1] = "E", [2] = "W", [4] = "N", [8] = "S", [16] = "Z" }
 local ROUTE_SIZES = { [19] = true, [35] = true, [51] = true, [67] = true }
 local CRC_STATUS = { [0] = "Bad", [1] = "Good", [2] = "Unverified" }
 
@@ -249,7 +249,7 @@ num(F, "hops", "uint8", "ttfabric.mcast.hops", "Hops", nil, "East, west, north, 
 num(F, "skip", "uint8", "ttfabric.mcast.skip", "Skip", nil, "East, west, north, south")
 F.members = ProtoField.string("ttfabric.mcast.members", "Members", base.ASCII, "Chips of the destination's mesh ahead of the packet")
 num(F, "hop", "uint16", "ttfabric.hop", "Hop", nil, "Index of the next router's route byte")
-F.route = ProtoField.string("ttfabric.route", "Route", base.ASCII, "E, W, N or S for each chip; the last one delivers")
+F.route = ProtoField.string("ttfabric.route", "Route", base.ASCII, "E, W, N, S or Z for each chip; the last one delivers")
 num(F, "send_type", "uint8", "ttfabric.send_type", "NoC command", SEND_TYPES)
 num(F, "size", "uint16", "ttfabric.size", "Size")
 hex(F, "addr", "uint64", "ttfabric.addr", "NoC address")
@@ -775,13 +775,13 @@ local function known_node(node) return node.mesh < MAX_MESHES and node.chip < MA
 
 -- read_control does for control packets what read_packet does for all others.
 local function read_control(b, o, avail, partial)
-  local p = { o = o, b = b, control = true, type = u8(b, 0), length = u16(b, 4), r = u8(b, 7),
+  local p = { o = o, b = b, control = true, type = u8(b, 0), length = u16(b, 4), r = u8(b, 7) % 128, last_z = u8(b, 7) >= 128,
     src = { mesh = u16(b, 8), chip = u16(b, 10) }, group = u16(b, 38),
     head = CONTROL_HEAD, tail = o + 40, trunk = 0, data_len = u8(b, 30) }
   p.dst = { mesh = u16(b, p.tail - o + 2), chip = u16(b, p.tail - o) }
   local flags = u16(b, 36)
   if p.length ~= CONTROL_LEN or avail > CONTROL_LEN or not partial and avail < CONTROL_LEN or u8(b, 6) ~= CONTROL_HEAD
-    or p.r > 67 or u8(b, 29) > p.r or p.data_len > CONTROL_LEN - CONTROL_HEAD or u8(b, 31) ~= 0
+    or p.r > 67 or p.last_z and p.r == 0 or u8(b, 29) > p.r or p.data_len > CONTROL_LEN - CONTROL_HEAD or u8(b, 31) ~= 0
     or not CONTROL_VCS[u8(b, 1) % 16] or flags > 31 or bits(flags, 3, 1) == 1
     or p.group ~= 0 and (p.type ~= 3 or flags >= 16) or flags >= 16 and p.type ~= 3 then
     return nil, "packet"
@@ -981,10 +981,12 @@ end
 
 local CONTENTS = { [3] = { completion_tree, "completion" }, [4] = { drop_tree, "drop report" }, [6] = { linkstate_tree, "link state" } }
 
--- control_route_text reads the route of a control packet, two bits for each action.
-local function control_route_text(tvb, o, n)
+-- control_route_text reads the route of a control packet, two bits for each action. If last_z is
+-- true, the last action names direction Z.
+local function control_route_text(tvb, o, n, last_z)
   local out = {}
   for i = 0, n - 1 do out[i + 1] = DIRECTIONS[bits(tvb(o + floor(i / 4), 1):uint(), i % 4 * 2, 2)] end
+  if last_z then out[n] = DIRECTIONS[4] end
   return table.concat(out)
 end
 
@@ -1055,7 +1057,7 @@ local function packet_head_tree(tvb, o, avail, p, pieces, root, to, words)
   elseif p.type == 1 or p.type == 5 then tree:add_le(F.life, tvb(o + p.metal - 9, 4)) end
   if p.control then
     tree:add(F.hop, tvb(o + 29, 1))
-    tree:add(F.route, tvb(o + 12, 17), control_route_text(tvb, o + 12, p.r))
+    tree:add(F.route, tvb(o + 12, 17), control_route_text(tvb, o + 12, p.r, p.last_z))
   else
     tree:add_le(F.hop, tvb(o + 84, 2))
     tree:add(F.route, tvb(o + 88, p.r), route_text(tvb, o + 88, p.r))
