@@ -13,6 +13,7 @@ import (
 	"ttfabric/router"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
+	"ttfabric/router/topo/pick"
 	"ttfabric/wire"
 )
 
@@ -69,7 +70,7 @@ func TestMachines(t *testing.T) {
 			if m.Cable(c.A) != i || m.Cable(c.B) != i || m.Chips[info.A].Name != c.A.Node.String() || m.Chips[info.B].Name != c.B.Node.String() {
 				t.Fatalf("%s: cable %d is %+v, want %v", b.Example, i, info, c)
 			}
-			if ls, err := x.SelectLinks([]string{info.Name}); !info.Unused && (err != nil || len(ls) != 1 || ls[0].A != c.A) {
+			if ls, err := pick.Links(x, []string{info.Name}); !info.Unused && (err != nil || len(ls) != 1 || ls[0].A != c.A) {
 				t.Fatalf("%s: commands do not know the cable %s: %v %v", b.Example, info.Name, ls, err)
 			}
 		}

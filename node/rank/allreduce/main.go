@@ -39,6 +39,21 @@ func main() {
 	}
 }
 
+// profiled writes the CPU profile of this process into a file, until the caller calls the result.
+func profiled(file string) (end func(), err error) {
+	f, err := os.Create(file)
+	if err == nil {
+		err = pprof.StartCPUProfile(f)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("-cpuprofile: %w", err)
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		f.Close()
+	}, nil
+}
+
 // sizesOf returns the sizes that the flag -bytes lists.
 func sizesOf(list string) (sizes []int, err error) {
 	for _, text := range strings.Split(list, ",") {
@@ -63,6 +78,10 @@ func run(ctx context.Context, s *session.Session) error {
 	if _, ok := operations[*name]; !ok && *name != "write" {
 		return fmt.Errorf("-op %s: want all-reduce, all-gather, all-to-all or write", *name)
 	}
+	todo, err := sizesOf(*sizes)
+	if err != nil {
+		return err
+	}
 	me, err := rank.Attach(ctx)
 	if err != nil {
 		return err
@@ -80,19 +99,11 @@ func run(ctx context.Context, s *session.Session) error {
 		return err
 	}
 	if *profile != "" && me.Rank == 0 {
-		f, err := os.Create(*profile)
-		if err == nil {
-			err = pprof.StartCPUProfile(f)
-		}
+		end, err := profiled(*profile)
 		if err != nil {
-			return fmt.Errorf("-cpuprofile: %w", err)
+			return err
 		}
-		defer f.Close()
-		defer pprof.StopCPUProfile()
-	}
-	todo, err := sizesOf(*sizes)
-	if err != nil {
-		return err
+		defer end()
 	}
 	for i := 0; i < len(todo); {
 		var took time.Duration
