@@ -221,8 +221,12 @@ func TestLists(t *testing.T) {
 			t.Errorf("the hops %s were accepted", text)
 		}
 	}
-	if b, err := json.Marshal(Hops{4}); err == nil {
-		t.Errorf("direction 4 is written as %s", b)
+	var h Hops
+	if err := json.Unmarshal([]byte(`["Z"]`), &h); err != nil || !reflect.DeepEqual(h, Hops{wire.Z}) {
+		t.Errorf("direction Z is read as %v: %v", h, err)
+	}
+	if b, err := json.Marshal(Hops{wire.NumSides}); err == nil {
+		t.Errorf("direction %d is written as %s", wire.NumSides, b)
 	}
 }
 
