@@ -147,8 +147,10 @@ func (c *Client) refused(q *request, e *Error) {
 	c.result(q, flow.Result{Fate: flow.FateRefused, Err: err})
 }
 
-// lost ends a request whose answer cannot be read, and returns the error.
+// lost ends the connection and then a request whose answer cannot be read, and returns the error. So a caller
+// that has the result of this request cannot start another one.
 func (c *Client) lost(q *request, err error) error {
+	c.broke(err)
 	if q != nil {
 		c.unknown(q, err)
 	}

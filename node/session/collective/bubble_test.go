@@ -219,6 +219,13 @@ func (b *bubble) do(f func(d *sim.Driven)) {
 	b.ring()
 }
 
+// counters returns the counters of the fabric between two of its events.
+func (b *bubble) counters() (tables, downs int, resent uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.d.Counters()
+}
+
 func (b *bubble) ring() {
 	select {
 	case b.wake <- struct{}{}:

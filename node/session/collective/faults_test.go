@@ -185,7 +185,7 @@ func TestFaults(t *testing.T) {
 				defer cancel()
 				cs := open(ctx, t, b, 2)
 				r := rand.New(rand.NewPCG(5, 5))
-				tables, downs, _ := b.d.Counters()
+				tables, downs, _ := b.counters()
 				calls := 40
 				if *full {
 					calls = 1000
@@ -201,7 +201,7 @@ func TestFaults(t *testing.T) {
 						b.do(func(d *sim.Driven) { c.do(d, cable, false) })
 					}
 				}
-				nowTables, nowDowns, resent := b.d.Counters()
+				nowTables, nowDowns, resent := b.counters()
 				if !c.hit(nowTables-tables, nowDowns-downs, resent) {
 					t.Errorf("the faults had no effect: %d tables, %d links down, %d frames again", nowTables-tables, nowDowns-downs, resent)
 				}

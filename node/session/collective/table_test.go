@@ -204,7 +204,7 @@ func TestRowsAndColumnsUnderLoss(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if _, _, resent := b.d.Counters(); resent == 0 {
+			if _, _, resent := b.counters(); resent == 0 {
 				t.Error("no datagram was lost")
 			}
 			b.mu.Lock()
