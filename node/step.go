@@ -21,8 +21,11 @@ const (
 	numCauses
 )
 
-// Work counts the node's steps for one cause, and their time. In one step, the node runs the chip
-// for one input, sends the resulting datagrams, and hands results and events to programs.
+// Work counts the node's steps for one cause, and their time. A step is one input of the chip: a
+// batch of received datagrams, a request of a program, the timer, or anything else. After a step,
+// the node runs the chip, sends the resulting datagrams, and hands results and events to programs.
+// If several ports have received batches, the node runs the chip and sends the datagrams once for
+// all these batches.
 type Work struct {
 	Steps   uint64
 	Time    time.Duration
@@ -84,7 +87,7 @@ func (n *Node) settle(why cause, begun mono.Time) {
 	}
 	ran := n.now()
 	if len(n.waiting.words) > 0 {
-		n.lookAtWords() // programs wait for these words, and the datagrams take longer
+		n.lookAtWords() // first, because programs wait for these words, and sending the datagrams takes longer than looking
 	}
 	n.drain(now)
 	end := n.now()

@@ -15,16 +15,22 @@ had failed. No route changes. 'ttfabric link fallback' shows which cable would c
 link's frames.
 
 If no parallel cable works, the chips report this to each other, and all compute the same
-tables without the cable. If a packet's route does not cross the cable, the packet keeps
-this route. Other packets take a detour, in virtual channels that only detours use.
-'ttfabric routes' shows the routes, and 'ttfabric events' shows when chips install
-tables.
+tables without the cable. 'ttfabric routes' shows the routes, and 'ttfabric events' shows
+when chips install tables.
+
+Within a mesh, a packet whose route does not cross the cable keeps this route. Most other
+packets take a detour, in virtual channels that only detours use. If two routes round a
+ring are equally long, a packet may take the other route instead. Routes between meshes
+are planned anew. These routes may cross to another mesh by another cable, in the usual
+virtual channels. A multicast keeps its tree within a mesh, and its result names the
+members behind the cable.
 
 No packet is lost, because packets under way may still use the cable.
 
-If some chips would lose their last route to the others, the command changes nothing,
-and names these chips. With --force the command takes the cables out of service
-nevertheless. 'ttfabric heal' puts all cables back in service.`
+If some chips would lose their last route to the others, 'ttfabric reroute' and
+'ttfabric remove' change nothing, and name these chips. With --force, these two commands
+take the cables out of service nevertheless. 'ttfabric heal' puts all cables back in
+service.`
 
 func newReroute() *cobra.Command {
 	var back, force bool

@@ -104,8 +104,8 @@ var ErrNoRoute = errors.New("want the network namespace of the chip")
 
 // Set impairs the packets that src sends, by the options o. If o is zero, Set removes the
 // impairment. Linux before 6.6 ignores the seed; [Host.States] shows whether the kernel uses the
-// seed. After an error, [Host.States] shows what is in force for src: the earlier impairment, none,
-// or one of which only a part has changed.
+// seed. After an error, [Host.States] shows what is in force for src: the earlier impairment, no
+// impairment, or a partly changed impairment.
 func (h *Host) Set(src Source, o fault.Options, seed *uint64) error {
 	if err := o.Valid(); err != nil {
 		return err

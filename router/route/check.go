@@ -20,8 +20,8 @@ type Channel struct {
 	Ring bool // the Channel stands for a whole ring
 }
 
-// String renders the channel with its port and virtual channel, such as "M0D3 E data". A channel of
-// a scheme and a ring have a suffix.
+// String renders the channel with its port and virtual channel, such as "M0D3 E data". If the field
+// N is above 0, the suffix N+1 follows. A Channel that stands for a ring has the suffix "ring".
 func (c Channel) String() string {
 	s := fmt.Sprintf("%s %s %s", c.From, c.Dir, c.VC)
 	if c.N > 0 {
@@ -40,7 +40,7 @@ type Verdict struct {
 	Cycle        []Channel            // cycle in which each channel waits for the next, and the last channel for the first; nil: no traffic can deadlock
 	Plane        wire.Plane           // plane of the cycle
 	Pairs        int                  // number of ordered pairs with a route, added up over all planes; the pairs are pairs of chips of one mesh and pairs of meshes
-	Unreachable  int                  // number of ordered pairs without a route, added up over all planes; each plane adds its class of messages with the most such pairs; pairs of meshes count only on plane 0, and not if no cable joins their parts of the machine
+	Unreachable  int                  // number of ordered pairs without a route, added up over all planes; see [checker.reach]
 	Example      [2]wire.FabricNodeID // one pair without a route
 	Longest      int                  // number of hops of the longest route between two chips; with several meshes: an upper bound
 	Astray       int                  // number of routes that do not end at their destination, or pass a chip twice (within a mesh) or a mesh twice (between meshes)
@@ -178,8 +178,8 @@ func (k *checker) all(mc Multicasts) {
 	}
 }
 
-// perPort is the number of channel numbers per cable end and class. A channel number consists of
-// three bits: up, detour, and behind the dateline.
+// perPort is the number of channel numbers in the graph for one port and one class of messages.
+// Three bits tell the channels of a port apart: up, detour, and behind the dateline.
 const perPort = 8
 
 func newChecker(p *Plan, pl wire.Plane, c wire.Class, g *graph) *checker {
@@ -195,9 +195,10 @@ func (p *Plan) graph() *graph {
 	return newGraph(n * wire.NumSides * perPort)
 }
 
-// id returns the number of a channel in the graph. With bubble flow control, all channels of a ring
-// have one number. One number is enough because a ring always keeps a free slot. Packets in the
-// ring therefore never wait for each other for ever.
+// id returns the number of a channel in the graph. With bubble flow control, channels of a ring
+// with the same direction and the same up bit have one number (see bubbles). One number is enough
+// because a ring always keeps a free slot. Packets in the ring therefore never wait for each other
+// for ever.
 func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bool) int32 {
 	if !external && k.bubbles(g, d, v) {
 		if axis(d) == 0 {
@@ -220,12 +221,13 @@ func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bo
 	return int32(n)
 }
 
-// bubbles reports whether all channels of a cable's ring have one number in the graph. The
-// condition is bubble flow control, an axis that wraps, and dimension-ordered routes. Channels of
-// detours and control packets have separate numbers. Channels of up*/down* routes have separate
-// numbers too, because up*/down* routes close no cycle by themselves. An up*/down* packet may still
-// wait for two slots to enter a ring. This wait closes no cycle either, because the slots ahead of
-// the packet become free first.
+// bubbles reports whether the channels of a cable's ring in one direction have one number in the
+// graph for each value of the up bit. The condition is bubble flow control, an axis that wraps, and
+// dimension-ordered routes. Channels of detours and control packets have separate numbers. Channels
+// of up*/down* routes have separate numbers too, because up*/down* routes close no cycle by
+// themselves. An up*/down* packet may still wait for two free slots to enter a ring. In a graph
+// without a cycle, the packets that occupy these slots do not wait for this packet. These packets
+// therefore leave, and two slots become free.
 func (k *checker) bubbles(g *grid, d wire.Direction, v wire.VC) bool {
 	return k.p.cfg.Ring == Bubble && k.p.dor() && k.c != wire.ClassControl && g.wraps(d) && !v.Detour()
 }
@@ -342,8 +344,8 @@ func (k *checker) multicast(g *grid, src int, o Order) {
 	}
 }
 
-// The method "between" adds the traffic between meshes. This traffic leaves a mesh from each of the
-// mesh's chips. In the next mesh, the traffic goes on from the end of each cable between the
+// The method "between" adds the traffic between meshes. Each chip of a mesh can be the source of
+// this traffic. In the next mesh, the traffic goes on from the end of each cable between the
 // meshes. From there, the traffic goes to any chip of that mesh, or to a further mesh.
 func (k *checker) between(mc Multicasts) {
 	if int(k.pl) >= len(k.p.inter) {
@@ -461,7 +463,10 @@ func (p *Plan) thin(v *Verdict) {
 	}
 }
 
-// reach adds the numbers of pairs with and without a route to verdict v.
+// reach adds the numbers of pairs with and without a route on one plane to verdict v. The checker k is
+// for the class of messages with the most pairs without a route. A mesh without the plane adds no
+// pairs of chips. Chips of a 1D fabric or mesh without a common line are not a pair either. Pairs of
+// meshes without a route count on plane 0 only, and only if cables in use join the two meshes.
 func (k *checker) reach(v *Verdict) {
 	found, lost, example := k.found, k.lost, k.example
 	if len(k.p.grids) > 1 && int(k.pl) < len(k.p.inter) {

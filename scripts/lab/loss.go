@@ -78,9 +78,10 @@ func within(what string, got, n uint64, share, spread float64) error {
 
 // balance compares the number of dropped datagrams with the link's counters. The counters give the
 // number of lost data frames: the frames sent again, less the frames that arrived behind a gap or
-// twice. The other dropped datagrams were sequence updates, which a link does not send again. The
-// number of lost data frames must be from least × dropped to dropped, with a tolerance of the frames
-// under way. If not, balance returns an error.
+// twice. The other dropped datagrams were sequence updates, which a link does not send again.
+// balance returns an error if the number of lost data frames is below least × dropped or above
+// dropped. Both limits have a tolerance, because frames may be under way when the counters are
+// read.
 func (e *effect) balance(dropped uint64, least float64) error {
 	g := e.grown[0]
 	lost := float64(g["retransmitted"]) - float64(g["gaps"]+g["duplicates"])

@@ -15,7 +15,7 @@ import (
 // Impairment says which ports have frames that are delayed, lost or otherwise impaired from
 // the start of a fabric, and by how much.
 type Impairment struct {
-	Text   string                               // text of the impairment, as the user wrote it
+	Text   string                               // text of the impairment, in the form that --netem takes
 	Where  map[wire.FabricNodeID][]wire.Channel // channels, by chip, that send the impaired frames
 	Change fault.Change                         // values of the knobs, for example delay: 1ms
 	Seed   *uint64                              // seed of the random faults; nil: the user named no seed

@@ -1,5 +1,6 @@
 // Command browser tests a dashboard in headless Chromium, and takes screenshots. The dashboard must
-// show a live T3000, with control. scripts/prove-dashboard starts both, and calls this program:
+// run with the flag --control, and show a running T3000. scripts/prove-dashboard starts the T3000
+// and the dashboard, and calls this program:
 //
 //	browser -url 'http://127.0.0.1:8480/#read=…&control=…' -shots FOLDER
 //
@@ -57,7 +58,8 @@ func main() {
 	}
 }
 
-// start starts Chromium with an empty page.
+// start prepares a browser with one page. The browser's first command starts Chromium. The second
+// result is a function that ends Chromium.
 func start(shots string) (*browser, func()) {
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.WindowSize(1280, 800), chromedp.Flag("hide-scrollbars", false))
 	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(), opts...)
@@ -156,8 +158,8 @@ func (b *browser) has(what, id, text string) {
 	b.until(what, fmt.Sprintf("document.getElementById(%q)?.textContent.includes(%q)", id, text))
 }
 
-// click clicks elements, one after another, as a mouse does. The page may replace an element at any time, so
-// click asks for the place of the element only.
+// click clicks the elements with the given ids, one after another, as a mouse does. The page may
+// replace an element at any time. click therefore asks where the element is, and clicks that place.
 func (b *browser) click(ids ...string) {
 	for _, id := range ids {
 		b.wait("there is a "+id, fmt.Sprintf("document.getElementById(%q)", id))
@@ -175,7 +177,8 @@ func (b *browser) clickMap(call string, opts ...chromedp.MouseOption) {
 	b.clickAt("window.ttfabric."+call, opts...)
 }
 
-// still is how long a place must stay where it is before a click. A new state may move what is below it.
+// still is the time for which an element must stay in its place before a click. When the page shows
+// a new state of the fabric, elements may move.
 const still = 150 * time.Millisecond
 
 // clickAt clicks the place [x, y] that a JavaScript expression gives, when the place stands still.
