@@ -27,9 +27,10 @@ const (
 // state and the Unique Token Protocol at the level of flits (RR §2.3.2, §5.2). The bank knows no
 // ports: the router moves flits, and the check of the protocol moves them in every order.
 //
-// Pointers count data and tail flits since the head. Invariant: invalid ≤ sent ≤ received ≤
+// Pointers count data and tail flits since the head. Invariant: invalid ≤ sent ≤ told ≤ received ≤
 // invalid+bankBody. The bank holds the flits from invalid to received; the next node may hold the
-// flits from invalid to sent, too.
+// flits from invalid to sent, too. The node before knows of the flits up to told that they were
+// copied forward. Only after a failure, sent is less than told.
 type Bank struct {
 	State    RouteState
 	head     Flit
@@ -38,8 +39,8 @@ type Bank struct {
 	replica  bool // a copy of the packet may be under way by a link that has failed
 	token    Kind // Padding as long as the token has not come
 
-	received, sent, invalid int
-	body                    [BankFlits]Flit
+	received, sent, told, invalid int
+	body                          [BankFlits]Flit
 }
 
 // TakeHead stores the first flit of a packet. TakeHead returns false if the bank is not idle, which
@@ -97,16 +98,20 @@ func (b *Bank) Next() (Flit, bool) {
 
 // Pass removes the flit that [Bank.Next] has returned, because the flit has crossed the crossbar. The
 // bank keeps the head and the flits of the body: they are the second copies. After the token, the bank
-// is idle.
-func (b *Bank) Pass(f Flit) {
+// is idle. The result is true for a flit of the body that leaves for the first time: the node before
+// must hear that the flit was copied forward.
+func (b *Bank) Pass(f Flit) (copied bool) {
 	switch {
 	case f.Kind.Head():
 		b.State, b.headSent = Routed, true
 	case f.Kind.Body():
 		b.sent++
+		copied = b.sent > b.told
+		b.told = max(b.told, b.sent)
 	default:
 		b.State = Idle
 	}
+	return copied
 }
 
 // Copied invalidates the oldest flit of the body: the next node has copied the flit forward (RR §5.3).
@@ -160,7 +165,7 @@ func (b *Bank) check() string {
 	switch {
 	case b.State == Idle:
 		return ""
-	case b.invalid < 0 || b.invalid > b.sent || b.sent > b.received || b.received > b.invalid+bankBody:
+	case b.invalid < 0 || b.invalid > b.sent || b.sent > b.told || b.told > b.received || b.received > b.invalid+bankBody:
 		return "the pointers of a bank are out of order"
 	case b.State == Routed && !b.headSent:
 		return "a packet is routed without its head"

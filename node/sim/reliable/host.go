@@ -2,7 +2,6 @@ package reliable
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 )
 
@@ -301,9 +300,6 @@ func (h *host) deliver(head Flit, words []uint64, token Kind) {
 		Seq: d.User >> 10, Priority: d.Priority, Diagnostic: d.Diagnostic, Words: words,
 	}, token, h.now})
 }
-
-// incomplete returns the identifiers of the packets of which the endpoint has only a part.
-func (h *host) incomplete() []uint64 { return slices.Sorted(maps.Keys(h.known)) }
 
 // busy reports whether packets wait or are on their way into the router.
 func (h *host) busy() bool {

@@ -43,7 +43,9 @@ func TestEveryPair(t *testing.T) {
 					want[p.ID()] = p
 				}
 			}
-			settle(t, n, 20_000)
+			if err := settle(n, settleLimit); err != nil {
+				t.Fatal(err)
+			}
 			compare(t, n, want)
 			if c := n.Total(); c.Dropped+c.Backups+c.Generated+c.ParityErrors != 0 {
 				t.Errorf("without a fault: %+v", c)
@@ -53,34 +55,31 @@ func TestEveryPair(t *testing.T) {
 }
 
 // settle runs the network until it is idle, for at most the given number of flit times, and checks
-// the invariants on the way.
-func settle(t *testing.T, n *Network, limit int) {
-	t.Helper()
+// the invariants on the way. In the idle network, all channels must be free.
+func settle(n *Network, limit int) error {
 	for k := 0; !n.Idle(); k++ {
 		if k >= limit {
-			t.Fatalf("packets are still under way after %d flit times: %+v", limit, n.Total())
+			return fmt.Errorf("packets are still under way after %d flit times: %+v", limit, n.Total())
 		}
 		n.RunUntil(n.Now() + FlitTime)
 		if k%16 == 0 {
 			if err := n.Check(); err != nil {
-				t.Fatal(err)
+				return err
 			}
 		}
 	}
 	n.RunUntil(n.Now() + 32*FlitTime) // the last acknowledgements arrive
-	if err := n.Check(); err != nil {
-		t.Fatal(err)
-	}
 	for i := range n.nodes {
 		x := &n.nodes[i]
 		for p := range x.outs {
 			for v := range x.outs[p] {
 				if o := &x.outs[p][v]; !x.dead && (o.owner != nil || o.count != 0) {
-					t.Fatalf("node %v: channel %d of port %d is not free in an idle network: %d flits", x.at, v, p, o.count)
+					return fmt.Errorf("node %v: channel %d of port %d is not free in an idle network: %d flits", x.at, v, p, o.count)
 				}
 			}
 		}
 	}
+	return n.Check()
 }
 
 // compare finds that each packet in "want" was delivered once, with its words.

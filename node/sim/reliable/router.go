@@ -308,7 +308,7 @@ func (r *Router) cross(p uint8, b *bid) {
 	in := &r.ins[p]
 	in.refused = 0
 	bank := &in.banks[b.vc]
-	bank.Pass(b.flit)
+	copied := bank.Pass(b.flit)
 	var o *outVC
 	if b.port < NumPorts {
 		o = &r.outs[b.port][b.out]
@@ -328,7 +328,7 @@ func (r *Router) cross(p uint8, b *bid) {
 		}
 	case b.flit.Kind.Body():
 		r.Stats.Bodies++
-		r.body(p, b, bank, o)
+		r.body(p, b, o, copied)
 	default:
 		r.Stats.Tokens++
 		if o != nil {
@@ -354,8 +354,9 @@ func (r *Router) cross(p uint8, b *bid) {
 // body does the flow control of a data or tail flit that crosses. With the Unique Token Protocol, the
 // node before hears that the flit was copied. The host at the destination takes a flit at once, so
 // nobody sends "copied" to this router, and the router invalidates its own copy.
-func (r *Router) body(p uint8, b *bid, bank *Bank, o *outVC) {
+func (r *Router) body(p uint8, b *bid, o *outVC, copied bool) {
 	in := &r.ins[p]
+	bank := &in.banks[b.vc]
 	onward := b.port < wire.NumDirections
 	if onward {
 		o.count++
@@ -372,7 +373,7 @@ func (r *Router) body(p uint8, b *bid, bank *Bank, o *outVC) {
 		}
 		return
 	}
-	if p < wire.NumDirections {
+	if copied && p < wire.NumDirections && r.up.Has(wire.Direction(p)) {
 		in.copied, in.copiedVC = CopiedData, b.vc
 		if b.flit.Kind == Tail {
 			in.copied = CopiedTail
