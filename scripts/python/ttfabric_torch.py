@@ -29,6 +29,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Work, _create_work_from_future
+from torch.distributed.rendezvous import register_rendezvous_handler
 
 import ttfabric
 import ttfabric_collective as collective
@@ -391,4 +392,4 @@ class Group(dist.ProcessGroup):
 
 
 dist.Backend.register_backend("ttfabric", _create, extended_api=True)
-dist.rendezvous.register_rendezvous_handler("ttfabric", _rendezvous)
+register_rendezvous_handler("ttfabric", _rendezvous)
