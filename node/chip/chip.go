@@ -135,6 +135,7 @@ type machine struct {
 	firmwares          // what the host and the base firmware of the ethernet tiles use
 	outbox    outbox
 	rates     rates
+	cut       cutting // the latest cut for a snapshot
 
 	events    eventLog
 	sightings []Sighting              // traced packets that came in
@@ -279,6 +280,7 @@ func (c *machine) Deadline() (mono.Time, bool) {
 		at = mono.Min(at, d)
 	}
 	at = mono.Min(at, c.waiting.deadline())
+	at = mono.Min(at, c.cut.deadline())
 	return at, at != mono.Never
 }
 
