@@ -209,11 +209,9 @@ func (p *prover) search(s int) {
 	if n == 0 && productive == 0 && !(p.f.Node && p.dst == p.f.At) {
 		p.longest[s] = astray
 	}
-	for d := range wire.Direction(wire.NumDirections) {
-		if productive.Has(d) {
-			next := p.follow(s, &pr, Hop{Dir: d, Class: ClassAdaptive})
-			p.later[s].addAll(&p.later[next])
-		}
+	for d := range productive.all() {
+		next := p.follow(s, &pr, Hop{Dir: d, Class: ClassAdaptive})
+		p.later[s].addAll(&p.later[next])
 	}
 	node := p.m.Index(pr.At)
 	for _, h := range hops[:n] {
