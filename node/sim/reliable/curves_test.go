@@ -48,8 +48,8 @@ type sweep struct {
 
 var (
 	middle    = Failure{Link: true, At: Place{3, 3}, Dir: wire.East}
-	loads     = []float64{0.02, 0.05, 0.08, 0.1, 0.12, 0.14, 0.16, 0.18, 0.2, 0.22, 0.25, 0.28, 0.3, 0.32, 0.34, 0.36, 0.38, 0.4, 0.42, 0.45}
-	loadTimes = [3]int{1000, 3000, 3000} // warm, measure, drain, in flit times
+	loads     = []float64{0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4}
+	loadTimes = [3]int{500, 2000, 2000} // warm, measure, drain, in flit times
 )
 
 const curveWords = 8 // with head and tail, packets of 10 flits
