@@ -56,13 +56,16 @@ func TestPlaces(t *testing.T) {
 		open = append(open[:i], open[i+1:]...)
 		want[q.Dst]++
 		delete(used, q.Token)
-		done := flow.Result{Token: q.Token, Dst: q.Dst, Fate: flow.FateDone, Sent: now}
-		c.Done(now, done)
-		c.Done(now, done) // the packet has ended
-		done.Token = 8<<tokenBits | q.Token&(1<<tokenBits-1)
-		c.Done(now, done) // a packet of an earlier run
-		done.Token = q.Token | 1<<20
-		c.Done(now, done) // no packet has this token
+		done := flow.Result{Dst: q.Dst, Fate: flow.FateDone, Sent: now}
+		for _, token := range []uint64{8<<tokenBits | q.Token&(1<<tokenBits-1), // a packet of an earlier run
+			q.Token | 1<<20, // no packet has this token
+			q.Token, q.Token} { // the second time, the packet has ended already
+			done.Token = token
+			c.Done(now, done)
+		}
+	}
+	if len(c.open) > spec.Window {
+		t.Errorf("%d places for a window of %d packets", len(c.open), spec.Window)
 	}
 	if len(want) != len(m.Chips)-1 {
 		t.Errorf("packets to %d chips", len(want))
