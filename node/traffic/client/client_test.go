@@ -56,12 +56,14 @@ func TestPlaces(t *testing.T) {
 		open = append(open[:i], open[i+1:]...)
 		want[q.Dst]++
 		delete(used, q.Token)
-		done := flow.Result{Dst: q.Dst, Fate: flow.FateDone, Sent: now}
-		for _, token := range []uint64{8<<tokenBits | q.Token&(1<<tokenBits-1), // a packet of an earlier run
-			q.Token | 1<<20, // no packet has this token
-			q.Token, q.Token} { // the second time, the packet has ended already
-			done.Token = token
-			c.Done(now, done)
+		for _, other := range []uint64{
+			8<<tokenBits | q.Token&(1<<tokenBits-1), // a packet of an earlier run
+			q.Token | 1<<20,                         // no packet has this token
+		} {
+			c.Done(now, flow.Result{Token: other, Dst: q.Dst, Fate: flow.FateLost, Sent: now})
+		}
+		for range 2 { // the second time, the packet has ended already
+			c.Done(now, flow.Result{Token: q.Token, Dst: q.Dst, Fate: flow.FateDone, Sent: now})
 		}
 	}
 	if len(c.open) > spec.Window {
