@@ -142,8 +142,9 @@ func TestContentFollowsFromAllThatAPacketIs(t *testing.T) {
 
 func TestHistogramError(t *testing.T) {
 	for d := time.Duration(1); d < 1000*time.Hour; d = d*5/4 + 1 {
-		var h Histogram
-		h.Add(d)
+		var c tally
+		c.add(d)
+		h := c.histogram()
 		if got := h.Quantile(0.99); math.Abs(float64(got-d)) > float64(d)/64+1 {
 			t.Errorf("%v came back as %v", d, got)
 		}
@@ -162,17 +163,18 @@ func TestHistogramError(t *testing.T) {
 func TestQuantilesAgainstSorting(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		var parts [3]Histogram
+		var parts [3]tally
 		var all Histogram
 		var ds []time.Duration
 		for range 1 + r.IntN(500) {
 			d := time.Duration(math.Exp(r.Float64() * 25))
 			ds = append(ds, d)
-			parts[r.IntN(3)].Add(d)
+			parts[r.IntN(3)].add(d)
 		}
 		slices.Sort(ds)
 		for i := range parts {
-			all.Merge(&parts[i])
+			h := parts[i].histogram()
+			all.Merge(&h)
 		}
 		if all.N != uint64(len(ds)) {
 			t.Fatalf("merged %d of %d", all.N, len(ds))
