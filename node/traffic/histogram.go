@@ -20,12 +20,12 @@ type Histogram struct {
 	Buckets map[int]uint64 `json:"buckets,omitempty"` // number of durations by bucket number; at most 1888 buckets
 }
 
-// tally counts durations for a Histogram. A generator counts each packet that ends, so the counts
+// Tally counts durations for a Histogram. A generator counts each packet that ends, so the counts
 // lie in a slice, where they are found faster than in a map. The zero value is empty.
-type tally []uint64 // number of durations by bucket number, up to the highest bucket with a duration
+type Tally []uint64 // number of durations by bucket number, up to the highest bucket with a duration
 
-// add counts the duration d. A negative d counts as 0.
-func (t *tally) add(d time.Duration) {
+// Add counts the duration d. A negative d counts as 0.
+func (t *Tally) Add(d time.Duration) {
 	k := bucket(uint64(max(d, 0)))
 	if k >= len(*t) {
 		*t = append(*t, make([]uint64, k+1-len(*t))...)
@@ -33,8 +33,8 @@ func (t *tally) add(d time.Duration) {
 	(*t)[k]++
 }
 
-// histogram returns the counts. The Histogram shares no memory with t.
-func (t tally) histogram() (h Histogram) {
+// Histogram returns the counts. The Histogram shares no memory with t.
+func (t Tally) Histogram() (h Histogram) {
 	for k, n := range t {
 		if n == 0 {
 			continue

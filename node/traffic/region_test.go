@@ -142,9 +142,9 @@ func TestContentFollowsFromAllThatAPacketIs(t *testing.T) {
 
 func TestHistogramError(t *testing.T) {
 	for d := time.Duration(1); d < 1000*time.Hour; d = d*5/4 + 1 {
-		var c tally
-		c.add(d)
-		h := c.histogram()
+		var c Tally
+		c.Add(d)
+		h := c.Histogram()
 		if got := h.Quantile(0.99); math.Abs(float64(got-d)) > float64(d)/64+1 {
 			t.Errorf("%v came back as %v", d, got)
 		}
@@ -163,17 +163,17 @@ func TestHistogramError(t *testing.T) {
 func TestQuantilesAgainstSorting(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		var parts [3]tally
+		var parts [3]Tally
 		var all Histogram
 		var ds []time.Duration
 		for range 1 + r.IntN(500) {
 			d := time.Duration(math.Exp(r.Float64() * 25))
 			ds = append(ds, d)
-			parts[r.IntN(3)].add(d)
+			parts[r.IntN(3)].Add(d)
 		}
 		slices.Sort(ds)
 		for i := range parts {
-			h := parts[i].histogram()
+			h := parts[i].Histogram()
 			all.Merge(&h)
 		}
 		if all.N != uint64(len(ds)) {

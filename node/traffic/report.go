@@ -57,7 +57,7 @@ type Report struct {
 func NewReport(g *Generator, v *Verifier) Report {
 	r := NewCounts(g, v)
 	for i := range g.flows {
-		r.Source[i].Latency = g.flows[i].latency.histogram()
+		r.Source[i].Latency = g.flows[i].latency.Histogram()
 	}
 	return r
 }
