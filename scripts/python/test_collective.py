@@ -229,6 +229,8 @@ class LiveCollectives(unittest.TestCase):
             self.assertEqual((back.rank, back.chips), (1 - rank, self.names[::-1]))
             return back
         backs = self.all(comms, split)
+        for c in backs:
+            self.addCleanup(c.close)
         # Both communicators work at the same time, each in its own thread, in another order on each rank.
         go = threading.Barrier(4)
 
@@ -265,10 +267,10 @@ class LiveCollectives(unittest.TestCase):
         a, b = self.open()
         timer = threading.Timer(0.2, lambda: b._link._sock.shutdown(socket.SHUT_RDWR))
         timer.start()
-        self.assertRaises(OSError, b.barrier)
+        self.assertRaises(OSError, b.all_reduce, bytearray(4 << 20))  # a rank sends only a part of this before the other rank comes
         timer.join()
         with self.assertRaises(collective.RankAbandoned) as e:
-            a.barrier(timeout=PATIENCE)
+            a.all_reduce(bytearray(4 << 20), timeout=PATIENCE)
         self.assertEqual(e.exception.rank, 1)
         a.close()
         self.open()  # the claims of both programs have ended

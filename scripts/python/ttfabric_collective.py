@@ -52,19 +52,23 @@ _MEMORY = 4 << 30  # largest size of the shared memory in bytes; memory that was
 _ALIGN = 64  # alignment of buffers in the shared memory, in bytes
 
 
-class ChipDead(RefusedByChip):
-    """The chip of a rank died, restarted, or cannot be reached any more. rank is its rank in the communicator."""
+class RankError(RefusedByChip):
+    """An operation has failed because of a rank. rank is its number in the communicator."""
 
-    def __init__(self, code: int, text: str, rank: int = -1) -> None:
+    def __init__(self, code: int, text: str, rank: int) -> None:
         super().__init__(code, text)
         self.rank = rank
 
 
-class RankAbandoned(ChipDead):
+class ChipDead(RankError):
+    """The chip of a rank died, restarted, or cannot be reached any more."""
+
+
+class RankAbandoned(RankError):
     """A rank has left an operation before its end: its program has ended, or its call took longer than the timeout."""
 
 
-class DifferentCalls(ChipDead):
+class DifferentCalls(RankError):
     """This rank and another rank made different calls."""
 
 
@@ -72,7 +76,7 @@ class InUse(RefusedByChip):
     """Another program has communicators on this chip."""
 
 
-_ERRORS = {9: ChipDead, 10: RankAbandoned, 11: DifferentCalls}
+_ERRORS = {9: ChipDead, 10: RankAbandoned, 11: DifferentCalls}  # by code of the protocol
 
 
 class _Link:
