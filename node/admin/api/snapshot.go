@@ -1,0 +1,38 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	"ttfabric/node/snapshot"
+)
+
+// SnapshotBody asks for the state of a chip at a cut.
+type SnapshotBody struct {
+	Cut snapshot.Hex32 `json:"cut"` // number of the cut, not 0. Bit 0 says that the chips save payloads, and bit 1 that the chips save memory. All chips of a snapshot get the same number. A later snapshot has a higher number (wrapping).
+}
+
+// snapshotRoutes are the calls for snapshots.
+var snapshotRoutes = []Route{
+	{Method: "POST", Path: "/v1/snapshot", Summary: "Returns the state of the chip at a cut. The chip begins the cut now, unless a neighbour's mark has already begun the cut. The answer waits for the marks of the neighbours, at most 2 seconds.",
+		Bodies: []any{SnapshotBody{}}, Answers: one(snapshot.Part{}),
+		Errors: []Failure{{Status: http.StatusConflict, When: "The chip has begun a later cut, or another caller has fetched the state."},
+			{Status: http.StatusUnprocessableEntity, When: "The number of the cut is 0."},
+			{Status: http.StatusServiceUnavailable, When: "As many callers wait as may wait."}}},
+}
+
+// Snapshot returns the state of the chip at the cut with a number.
+func (c *Client) Snapshot(ctx context.Context, cut uint32) (p snapshot.Part, err error) {
+	resp, err := c.open(ctx, "POST", "/v1/snapshot", SnapshotBody{snapshot.Hex32(cut)})
+	if err != nil {
+		return p, err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(resp.Body, snapshot.MaxFile)).Decode(&p); err != nil {
+		return p, fmt.Errorf("%s answered POST /v1/snapshot with unexpected content: %w", c.who(), err)
+	}
+	return p, nil
+}

@@ -1,0 +1,30 @@
+package admin
+
+import (
+	"net/http"
+
+	"ttfabric/node/admin/api"
+)
+
+// snapshot answers with the state of the chip at a cut.
+func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
+	var b api.SnapshotBody
+	if err := decode(r, &b); err != nil {
+		badBody(w, err)
+		return
+	}
+	if b.Cut == 0 {
+		problem(w, http.StatusUnprocessableEntity, "the number of a cut is not 0")
+		return
+	}
+	if !s.waiting.take(w, "waits") {
+		return
+	}
+	defer s.waiting.leave()
+	p, err := s.n.Snapshot(r.Context(), uint32(b.Cut))
+	if err != nil {
+		problem(w, http.StatusConflict, err.Error())
+		return
+	}
+	answer(w, p)
+}
