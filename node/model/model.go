@@ -10,6 +10,7 @@ import (
 	"ttfabric/node/flow"
 	"ttfabric/node/sim"
 	"ttfabric/node/snapshot"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -73,8 +74,19 @@ func Run(f *snapshot.File, o Options) (Result, *snapshot.File, error) {
 	return r, end, nil
 }
 
-// String says in one sentence what happened.
+// String says what happened, in sentences.
 func (r *Result) String() string {
-	return fmt.Sprintf("%v of virtual time, %d events: of %d open requests, %d ended as done, and %d commands were performed; %d requests are open.",
-		time.Duration(r.Nanos), r.Events, r.Before.Open, r.Ended[flow.FateDone.String()], r.Performed, r.After.Open)
+	text := fmt.Sprintf("%v of virtual time, %d events: of %s of the snapshot, %d ended as done; chips performed %s; %s and %s are open.",
+		time.Duration(r.Nanos), r.Events, topo.Count(r.Before.Open-r.Before.Probes, "open request"), r.Ended[flow.FateDone.String()],
+		topo.Count(r.Performed, "command"), topo.Count(r.After.Open-r.After.Probes, "request"), topo.Count(r.After.Probes, "probe"))
+	if len(r.Anew) > 0 {
+		text += fmt.Sprintf(" The snapshot has no state of the chips %v, which started anew.", r.Anew)
+	}
+	if r.Kernels > 0 {
+		text += fmt.Sprintf(" %s of the snapshot do not run.", topo.Count(r.Kernels, "kernel"))
+	}
+	if r.Lost > 0 {
+		text += fmt.Sprintf(" The model lacks %s to host memory.", topo.Count(r.Lost, "request"))
+	}
+	return text
 }
