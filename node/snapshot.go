@@ -15,19 +15,22 @@ const cutPoll = 5 * time.Millisecond
 
 // Snapshot makes the chip begin the cut with this number, if the chip has not begun it, and returns the
 // state of the chip at the cut; see [chip.Chip.Mark]. Snapshot waits for the marks of the neighbours, at
-// most [chip.CutTime] from the chip's cut on. Snapshot returns an error if the chip has begun a later cut,
+// most [chip.CutTime] from the chip's cut on. Snapshot calls begun when the chip has begun the cut. Snapshot returns an error if the chip has begun a later cut,
 // if another caller has fetched the state, if ctx ends, or if the node is closed.
-func (n *Node) Snapshot(ctx context.Context, number uint32) (p snapshot.Part, err error) {
+func (n *Node) Snapshot(ctx context.Context, number uint32, begun func()) (p snapshot.Part, err error) {
 	if err := n.order(func(now mono.Time) { n.chip.Mark(now, number) }); err != nil {
 		return p, err
 	}
-	for {
+	for first := true; ; first = false {
 		var s *chip.Saved
 		known := false
 		n.WithChip(func(now mono.Time, c *chip.Chip) {
 			s, known = c.CutState(now, number)
 			p.Options = c.Options()
 		})
+		if known = known || s != nil; known && first {
+			begun()
+		}
 		switch {
 		case s != nil:
 			p.Chip = *s.Routes()

@@ -25,7 +25,7 @@ func cut(t *testing.T, m *topo.Topology, ns []*node.Node, number uint32, first i
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	ask := func(i int) {
-		p, err := ns[i].Snapshot(ctx, number)
+		p, err := ns[i].Snapshot(ctx, number, func() {})
 		if err != nil {
 			t.Errorf("chip %d: %v", i, err)
 			return

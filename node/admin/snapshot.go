@@ -21,10 +21,17 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.waiting.leave()
-	p, err := s.n.Snapshot(r.Context(), uint32(b.Cut))
-	if err != nil {
+	begun := false
+	p, err := s.n.Snapshot(r.Context(), uint32(b.Cut), func() {
+		begun = true
+		w.Header().Set("Content-Type", api.MediaJSON)
+		w.WriteHeader(http.StatusOK)
+		http.NewResponseController(w).Flush() // the caller learns that the chip has begun the cut
+	})
+	switch {
+	case err == nil:
+		answer(w, p)
+	case !begun:
 		problem(w, http.StatusConflict, err.Error())
-		return
 	}
-	answer(w, p)
 }

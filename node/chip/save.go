@@ -115,8 +115,10 @@ func (c *machine) savePort(now mono.Time, i int, st *PortStatus, payload bool) s
 	for k := range x.VCs {
 		v := &x.VCs[k]
 		vc := wire.VC(v.VC)
-		v.Credits, v.PeerSlots = max(0, st.Link.Credits[vc]), st.Link.PeerSlots[vc]
-		v.Sent, v.Received = p.link.Ledger(vc)
+		if v.PeerSlots = st.Link.PeerSlots[vc]; st.Link.Session != 0 {
+			v.Credits = max(0, st.Link.Credits[vc])
+			v.Sent, v.Received = p.link.Ledger(vc)
+		}
 	}
 	if p.partial != router.NoSlot {
 		x.Partial = bytes.Clone(c.pool.Bytes(p.partial))

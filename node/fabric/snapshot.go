@@ -14,8 +14,8 @@ import (
 
 // Snapshot takes a snapshot of the running fabric: a consistent cut, see package snapshot. If "payload" is
 // true, packets are written with their payloads. If "memory" is true, the memory of the tiles is written.
-// NoAnswer of the result lists the chips that do not run, and the chips that do not answer within
-// [AskTime] after the time for marks, [chip.CutTime]. Snapshot returns an error if no chip answers.
+// NoAnswer of the result lists the chips that do not run, the chips that do not begin the cut within
+// [chip.CutTime], and the chips whose state does not come within [AskTime] afterwards. Snapshot returns an error if no chip answers.
 func (f *Fabric) Snapshot(ctx context.Context, payload, memory bool) (*snapshot.File, error) {
 	cs, missing, err := f.Clients()
 	if err != nil {
@@ -33,7 +33,7 @@ func (f *Fabric) Snapshot(ctx context.Context, payload, memory bool) (*snapshot.
 		Payloads: payload, Memory: memory, Chips: []snapshot.Chip{}, NoAnswer: append([]wire.FabricNodeID{}, missing...),
 		Topology: snapshot.Topology{Name: f.Topology.String(), Hash: snapshot.Hex64(f.Topology.Hash()), Text: string(f.Topology.Encode())}}
 	var errs []error
-	for _, a := range Each(ctx, cs, chip.CutTime+AskTime, func(ctx context.Context, c *api.Client) (snapshot.Part, error) { return c.Snapshot(ctx, cut) }) {
+	for _, a := range Each(ctx, cs, chip.CutTime+AskTime, func(ctx context.Context, c *api.Client) (snapshot.Part, error) { return c.Snapshot(ctx, cut, chip.CutTime) }) {
 		if a.Err != nil {
 			s.NoAnswer, errs = append(s.NoAnswer, a.Chip), append(errs, a.Err)
 			continue
