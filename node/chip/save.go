@@ -183,9 +183,13 @@ func (c *machine) Restore(now mono.Time, st *snapshot.Chip, peer func(wire.PortI
 }
 
 // restorePort puts packets into the channels of port i. restorePort makes the link count the packets
-// of both ends, and send the packets that were under way to the peer.
+// of both ends, and send the packets that were under way to the peer. If the link is not up, these
+// packets wait in sender channel 0.
 func (c *machine) restorePort(now mono.Time, i int, st, peer *snapshot.PortState) error {
 	p := &c.ports.list[i]
+	if peer != nil && !p.up {
+		st, peer = st.Held(peer), nil
+	}
 	for k := range st.VCs {
 		if err := p.link.Occupy(wire.VC(st.VCs[k].VC), len(st.VCs[k].Receiver)); err != nil {
 			return fmt.Errorf("vcs[%d].receiver: %w", k, err)

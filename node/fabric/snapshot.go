@@ -33,7 +33,9 @@ func (f *Fabric) Snapshot(ctx context.Context, payload, memory bool) (*snapshot.
 		Payloads: payload, Memory: memory, Chips: []snapshot.Chip{}, NoAnswer: append([]wire.FabricNodeID{}, missing...),
 		Topology: snapshot.Topology{Name: f.Topology.String(), Hash: snapshot.Hex64(f.Topology.Hash()), Text: string(f.Topology.Encode())}}
 	var errs []error
-	for _, a := range Each(ctx, cs, chip.CutTime+AskTime, func(ctx context.Context, c *api.Client) (snapshot.Part, error) { return c.Snapshot(ctx, cut, chip.CutTime) }) {
+	for _, a := range Each(ctx, cs, chip.CutTime+AskTime, func(ctx context.Context, c *api.Client) (snapshot.Part, error) {
+		return c.Snapshot(ctx, cut, chip.CutTime)
+	}) {
 		if a.Err != nil {
 			s.NoAnswer, errs = append(s.NoAnswer, a.Chip), append(errs, a.Err)
 			continue
