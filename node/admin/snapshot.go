@@ -17,10 +17,10 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusUnprocessableEntity, "the number of a cut is not 0")
 		return
 	}
-	if !s.waiting.take(w, "waits") {
+	if !s.reading.take(w, "event streams") {
 		return
 	}
-	defer s.waiting.leave()
+	defer s.reading.leave()
 	begun := false
 	p, err := s.n.Snapshot(r.Context(), uint32(b.Cut), func() {
 		begun = true

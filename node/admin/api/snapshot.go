@@ -23,7 +23,7 @@ var snapshotRoutes = []Route{
 		Bodies: []any{SnapshotBody{}}, Answers: one(snapshot.Part{}),
 		Errors: []Failure{{Status: http.StatusConflict, When: "The chip has begun a later cut, or another caller has fetched the state."},
 			{Status: http.StatusUnprocessableEntity, When: "The number of the cut is 0."},
-			{Status: http.StatusServiceUnavailable, When: "As many callers wait as may wait."}}},
+			{Status: http.StatusServiceUnavailable, When: "The chip has as many event streams as it may have."}}},
 }
 
 // Snapshot returns the state of the chip at the cut with a number. Snapshot returns an error if the chip
