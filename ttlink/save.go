@@ -58,18 +58,23 @@ func (l *Link) Assume(vc wire.VC, n int) error {
 	return nil
 }
 
-// Occupy makes a link that is up count n packets on vc as received in this session. The packets
-// occupy slots until [Link.Free]. See [Link.Assume] for the call at the peer. Occupy returns an error
-// if the link is not up, has received a part of a packet, or has no free slots for the packets.
+// Occupy makes a link that is up count n packets on vc as received in this session. A link without a
+// session counts the packets as received in an older session. The packets occupy slots until
+// [Link.Free]. See [Link.Assume] for the call at the peer. Occupy returns an error if the link has a
+// session and is not up, has received a part of a packet, or has no free slots for the packets.
 func (l *Link) Occupy(vc wire.VC, n int) error {
 	free := l.cfg.Slots[vc] - l.rx.occupied(int(vc))
-	if l.state != StateUp || l.rx.partial || n < 0 || n > free {
+	if l.state != StateUp && l.sess.id != 0 || l.rx.partial || n < 0 || n > free {
 		return fmt.Errorf("ttlink: %d packets in the receiver channel of virtual channel %s: the link is %s, and %d slots are free", n, vc, l.state, free)
 	}
 	if n == 0 {
 		return nil
 	}
 	r := &l.rx
+	if l.sess.id == 0 {
+		r.carried[vc] += uint32(n)
+		return nil
+	}
 	r.recv[vc] += uint32(n)
 	r.slot[vc] = (r.slot[vc] + uint32(n)) % uint32(l.cfg.Slots[vc])
 	l.books.all[vc.Class()].Received += uint64(n)

@@ -115,8 +115,10 @@ func (c *machine) savePort(now mono.Time, i int, st *PortStatus, payload bool) s
 	for k := range x.VCs {
 		v := &x.VCs[k]
 		vc := wire.VC(v.VC)
-		v.Credits, v.PeerSlots = max(0, st.Link.Credits[vc]), st.Link.PeerSlots[vc]
-		v.Sent, v.Received = p.link.Ledger(vc)
+		if v.PeerSlots = st.Link.PeerSlots[vc]; st.Link.Session != 0 {
+			v.Credits = max(0, st.Link.Credits[vc])
+			v.Sent, v.Received = p.link.Ledger(vc)
+		}
 	}
 	if p.partial != router.NoSlot {
 		x.Partial = bytes.Clone(c.pool.Bytes(p.partial))
@@ -181,9 +183,13 @@ func (c *machine) Restore(now mono.Time, st *snapshot.Chip, peer func(wire.PortI
 }
 
 // restorePort puts packets into the channels of port i. restorePort makes the link count the packets
-// of both ends, and send the packets that were under way to the peer.
+// of both ends, and send the packets that were under way to the peer. If the link is not up, these
+// packets wait in sender channel 0.
 func (c *machine) restorePort(now mono.Time, i int, st, peer *snapshot.PortState) error {
 	p := &c.ports.list[i]
+	if peer != nil && !p.up {
+		st, peer = st.Held(peer), nil
+	}
 	for k := range st.VCs {
 		if err := p.link.Occupy(wire.VC(st.VCs[k].VC), len(st.VCs[k].Receiver)); err != nil {
 			return fmt.Errorf("vcs[%d].receiver: %w", k, err)

@@ -189,8 +189,8 @@ func (s *Sim) relive(m *machine, cfg *chip.Config) {
 }
 
 // cutOut cuts the cables that the tables of the file do not use. cutOut returns a function that reports
-// whether the fabric is ready for its state: all other links are up, the tables are those of the file,
-// and no packet is under way.
+// whether the fabric is ready for its state: all other links are up and have all credits, the tables are
+// those of the file, and no packet is under way.
 func (l *loader) cutOut(s *Sim) (ready func() bool) {
 	for _, c := range s.cables {
 		if c.gone = l.out(c); c.gone {
@@ -208,8 +208,14 @@ func (l *loader) cutOut(s *Sim) (ready func() bool) {
 			if m.chip == nil || !m.chip.Quiet() || m.chip.InFlight() {
 				return false
 			}
-			if k := l.states[m.node]; k != nil && snapshot.Hex32(m.chip.Status().Epoch) != k.Tables.Epoch {
+			st := m.chip.Status()
+			if k := l.states[m.node]; k != nil && snapshot.Hex32(st.Epoch) != k.Tables.Epoch {
 				return false
+			}
+			for i := range st.Ports {
+				if q := &st.Ports[i].Link; q.State == ttlink.StateUp && q.Credits != q.PeerSlots {
+					return false
+				}
 			}
 		}
 		return true

@@ -11,6 +11,7 @@ import (
 // copy counts.
 type Account struct {
 	Open     int     `json:"open"`      // requests and probes that sources hold open
+	Probes   int     `json:"probes"`    // of these: probes that flows sent on their own, which no program made
 	Settled  int     `json:"settled"`   // open requests that all their destinations have settled: only the answers are under way
 	UnderWay int     `json:"under_way"` // open requests whose packet is in the file
 	Missing  []Hex64 `json:"missing"`   // ids of open requests that no destination has settled and no packet carries; of these, a router has dropped the packet, or a chip without a state holds it
@@ -86,7 +87,9 @@ func (f *File) Account() Account {
 				if r.Settled {
 					continue
 				}
-				a.Open++
+				if a.Open++; r.Probe {
+					a.Probes++
+				}
 				switch {
 				case copies[key] > 0:
 					a.UnderWay++
@@ -94,6 +97,11 @@ func (f *File) Account() Account {
 					a.Settled++
 				default:
 					a.Missing = append(a.Missing, r.ID)
+				}
+			}
+			for m := range w.Reads {
+				if w.Reads[m].Probe {
+					a.Probes++
 				}
 			}
 			a.Open += len(w.Reads)

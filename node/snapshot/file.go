@@ -136,7 +136,7 @@ type VC struct {
 	SenderSlots   int        `json:"sender_slots"`   // slots of each sender channel
 	ReceiverSlots int        `json:"receiver_slots"` // slots of the receiver channel
 	PeerSlots     int        `json:"peer_slots"`     // slots of the peer's receiver channel, as the link knows them
-	Credits       int        `json:"credits"`        // packets that the peer's grants still allowed this chip to send, as far as this chip knew
+	Credits       int        `json:"credits"`        // packets that the peer's grants still allowed this chip to send, as far as this chip knew; 0 without a session
 	Sent          uint32     `json:"sent"`           // packets that this end has sent in the session, modulo 2³²
 	Received      uint32     `json:"received"`       // packets that this end has received in the session, modulo 2³²
 	Receiver      []Packet   `json:"receiver"`       // packets of the receiver channel

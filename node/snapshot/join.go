@@ -99,3 +99,20 @@ func cable(at Port, p, q *PortState) Cable {
 	}
 	return c
 }
+
+// Held returns a copy of the state p of a port whose link is down, with the packets that were in flight to
+// the peer at the front of sender channel 0.
+func (p *PortState) Held(peer *PortState) *PortState {
+	x := *p
+	x.VCs = slices.Clone(p.VCs)
+	for i := range x.VCs {
+		v := &x.VCs[i]
+		for j := range peer.VCs {
+			if peer.VCs[j].VC == v.VC && len(peer.VCs[j].InFlight) > 0 {
+				v.Senders = slices.Clone(v.Senders)
+				v.Senders[0] = slices.Concat(peer.VCs[j].InFlight, v.Senders[0])
+			}
+		}
+	}
+	return &x
+}

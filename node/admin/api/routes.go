@@ -120,7 +120,7 @@ var batchParam = Param{Name: "batch", Type: "", Max: MaxID, Doc: "The id that th
 
 // Routes are the calls of the API. Routes is the source of the API's page and of the OpenAPI
 // document. The server serves exactly these calls.
-var Routes = slices.Concat(stateRoutes, requestRoutes, waitRoutes, faultRoutes, operationRoutes, jobRoutes, hostRoutes, documentRoutes)
+var Routes = slices.Concat(stateRoutes, requestRoutes, waitRoutes, faultRoutes, operationRoutes, jobRoutes, hostRoutes, snapshotRoutes, documentRoutes)
 
 // stateRoutes are the calls that return the chip's state.
 var stateRoutes = []Route{
