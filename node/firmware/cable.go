@@ -96,7 +96,13 @@ func (t *tile) pass(x *message) passage {
 		return mustWait
 	}
 	e := list[0]
-	if x.flags&Ordered == 0 || x.class == responses {
+	switch {
+	case m.inOrder(x) && x.flags&Ordered == 0:
+		e = list[int(x.originCh)%len(list)]
+		if i := slices.IndexFunc(list, func(e exit) bool { return e.ch == x.originCh }); i >= 0 && x.origin == m.cfg.Self {
+			e = list[i]
+		}
+	case !m.inOrder(x):
 		list = m.lowest(list, x.class)
 		e = list[m.parallel(len(list))]
 		if i := slices.IndexFunc(list, func(e exit) bool { return e.ch == t.ch }); i >= 0 && m.rng == nil {
@@ -122,6 +128,14 @@ func (t *tile) pass(x *message) passage {
 	return passed
 }
 
+// inOrder reports whether a message must not overtake earlier requests of the same tile to the same chip. BDMS demands
+// this order only with [Ordered] ("Stage 2"). luwen needs the order without this flag too: luwen stores the code of a
+// message to the ARC processor, and then raises the interrupt, and does not wait in between. Only a machine with a seed
+// uses the freedom that BDMS gives.
+func (m *Machine) inOrder(x *message) bool {
+	return x.class == requests && (x.flags&Ordered != 0 || m.rng == nil)
+}
+
 // leads reports whether the tile's cable is still on a route of a message in its out queue.
 func (t *tile) leads(x *message) bool {
 	return slices.ContainsFunc(t.m.exits(x.goal(), false), func(e exit) bool { return e.ch == t.ch }) ||
@@ -136,7 +150,7 @@ func (t *tile) send() (moved bool) {
 		end := 0                                                              // number of messages at the front that may leave by this cable
 		for ; end < len(o.list); end++ {
 			x := &o.list[end]
-			if x.placed != allPlaced && !x.sent && x.table != t.m.table && (end == 0 || x.flags&Ordered == 0) {
+			if x.placed != allPlaced && !x.sent && x.table != t.m.table && (end == 0 || !t.m.inOrder(x)) {
 				if gone, ok := t.divert(o, end); gone || !ok {
 					moved = moved || gone
 					break // the list has changed, or the message waits for room elsewhere

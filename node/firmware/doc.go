@@ -49,8 +49,10 @@
 // # Routes
 //
 // A request passes from tile to tile over the NoC, and over cables as L1 writes, see cable.go. With
-// [Ordered], all requests to one chip take the same cables. Otherwise the firmware chooses among
-// parallel cables.
+// [Ordered], all requests to one chip take the same cables. Otherwise, requests of different tiles may
+// take parallel cables. All requests of one tile to one chip take the same cables and keep their order, because
+// luwen relies on this order. BDMS does not promise the order. A chip with a seed (KernelSeed) therefore chooses
+// among parallel cables for each request, so that tests meet requests that overtake others.
 //
 // # Beside kernels
 //

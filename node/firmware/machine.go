@@ -65,8 +65,9 @@ type Config struct {
 	Topology *topo.Topology
 	Memory   *noc.Memory
 	Host     Host
-	// Seed seeds the choice among parallel cables. If Seed is 0, a message takes the cable with the
-	// fewest messages. Of several such cables, the message takes the first.
+	// Seed seeds the choice among parallel cables. If Seed is 0, all requests of a tile to one chip take the same
+	// cables, so that they keep their order. A response then takes the cable with the fewest messages. Of several
+	// such cables, the response takes the first.
 	Seed uint64
 }
 

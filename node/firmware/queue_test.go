@@ -3,8 +3,10 @@ package firmware
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
+	"ttfabric/node/firmware/board"
 	"ttfabric/wire"
 )
 
@@ -183,6 +185,46 @@ func TestOrder(t *testing.T) {
 		}
 		if (swapped > 0) != (flags == 0) {
 			t.Errorf("flags %#x: %d requests overtook others", uint32(flags), swapped)
+		}
+	}
+}
+
+// Without a seed, the firmware keeps the order of all requests of a tile to one chip, over several hops and while
+// cables are down for a moment. luwen relies on this order.
+func TestOrderWithoutSeed(t *testing.T) {
+	for seed := range uint64(20) {
+		w := newRig(t, named(t, "t3000"), 0)
+		w.rng = rand.New(rand.NewPCG(seed+1, 0))
+		for k, to := range []int{3, 6} { // two and three hops
+			h, p := w.user(0, 10), w.chips[to]
+			pos := board.Coords(w.m)[p.self]
+			for i := range uint64(3 * QueueLen) {
+				h.push(Entry{Target: NewTarget(pos.X, pos.Y, tensix.Addr(4*i)), RackXY: uint16(pos.Rack) | uint16(pos.Shelf)<<8, Data: 1, Flags: WrReq}, nil)
+				for range 3 { // fewer turns than the requests need
+					for _, u := range w.chips {
+						for _, port := range w.m.Ports(u.self) {
+							w.down[port.Local] = w.rng.IntN(3) == 0
+						}
+						u.m.Run(w.now)
+						u.deliver()
+					}
+				}
+				for h.full() {
+					clear(w.down)
+					w.settle()
+				}
+			}
+			clear(w.down)
+			w.settle()
+			if len(p.stores) != 3*QueueLen {
+				t.Fatalf("%d stores", len(p.stores))
+			}
+			for i := 1; i < len(p.stores); i++ {
+				if p.stores[i].Addr < p.stores[i-1].Addr {
+					t.Fatalf("seed %d, chip %d: store %d overtook store %d", seed, k, i, i-1)
+				}
+			}
+			w.quiet()
 		}
 	}
 }
