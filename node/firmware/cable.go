@@ -130,10 +130,11 @@ func (t *tile) pass(x *message) passage {
 
 // inOrder reports whether a message must not overtake earlier requests of the same tile to the same chip. BDMS demands
 // this order only with [Ordered] ("Stage 2"). luwen needs the order without this flag too: luwen stores the code of a
-// message to the ARC processor, and then raises the interrupt, and does not wait in between. Only a machine with a seed
-// uses the freedom that BDMS gives.
+// message to the ARC processor, and then raises the interrupt, and does not wait in between. The parts of a request with
+// [DataBlockDRAM] may take parallel cables, because other requests wait for them, see mustFollow. Only a machine with a
+// seed uses all the freedom that BDMS gives.
 func (m *Machine) inOrder(x *message) bool {
-	return x.class == requests && (x.flags&Ordered != 0 || m.rng == nil)
+	return x.class == requests && (x.flags&Ordered != 0 || m.rng == nil && x.flags&DataBlockDRAM == 0)
 }
 
 // leads reports whether the tile's cable is still on a route of a message in its out queue.

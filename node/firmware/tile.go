@@ -228,6 +228,10 @@ func (t *tile) dispatch(r *request) bool {
 	if r.next >= r.parts || len(r.open) >= MaxParts || len(t.answer) > 0 {
 		return false
 	}
+	if r.next == 0 && t.mustFollow(r) {
+		r.until = t.m.now.Add(AnswerTimeout)
+		return false
+	}
 	e, off := &r.entry, uint64(r.next)*BlockSize
 	x := message{class: requests, origin: t.m.cfg.Self, originCh: t.ch, target: r.target, id: r.id, part: r.next, addr: e.addr(), flags: e.Flags, want: wire.RegisterLen}
 	n := wire.RegisterLen
@@ -260,6 +264,24 @@ func (t *tile) dispatch(r *request) bool {
 	case noWay:
 		r.fail(NoWay)
 		return true
+	}
+	return false
+}
+
+// mustFollow reports whether a request must wait until an earlier request to the same chip has ended. The parts of
+// requests with [DataBlockDRAM] take parallel cables. So such a request and a request without this flag have no order on
+// the way, and neither have two such requests for the same bytes.
+func (t *tile) mustFollow(r *request) bool {
+	const spread = DataBlockDRAM
+	if t.m.rng != nil || r.target == t.m.cfg.Self || r.entry.Flags&Ordered != 0 {
+		return false
+	}
+	for _, o := range t.open {
+		if both := o.entry.Flags & r.entry.Flags & spread; o == r || o.target != r.target || (o.entry.Flags|r.entry.Flags)&spread == 0 {
+			continue
+		} else if both == 0 || o.entry.overlaps(&r.entry) {
+			return true
+		}
 	}
 	return false
 }
