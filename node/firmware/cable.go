@@ -95,20 +95,7 @@ func (t *tile) pass(x *message) passage {
 		t.pause(LoopPause)
 		return mustWait
 	}
-	e := list[0]
-	switch {
-	case m.inOrder(x) && x.flags&Ordered == 0:
-		e = list[int(x.originCh)%len(list)]
-		if i := slices.IndexFunc(list, func(e exit) bool { return e.ch == x.originCh }); i >= 0 && x.origin == m.cfg.Self {
-			e = list[i]
-		}
-	case !m.inOrder(x):
-		list = m.lowest(list, x.class)
-		e = list[m.parallel(len(list))]
-		if i := slices.IndexFunc(list, func(e exit) bool { return e.ch == t.ch }); i >= 0 && m.rng == nil {
-			e = list[i]
-		}
-	}
+	e := t.choose(x, list)
 	to := m.tile(e.ch)
 	o := &to.out[x.class]
 	if len(o.list) >= slots {
@@ -126,15 +113,6 @@ func (t *tile) pass(x *message) passage {
 	}
 	m.busy |= 1 << e.ch
 	return passed
-}
-
-// inOrder reports whether a message must not overtake earlier requests of the same tile to the same chip. BDMS demands
-// this order only with [Ordered] ("Stage 2"). luwen needs the order without this flag too: luwen stores the code of a
-// message to the ARC processor, and then raises the interrupt, and does not wait in between. The parts of a request with
-// [DataBlockDRAM] may take parallel cables, because other requests wait for them, see mustFollow. Only a machine with a
-// seed uses all the freedom that BDMS gives.
-func (m *Machine) inOrder(x *message) bool {
-	return x.class == requests && (x.flags&Ordered != 0 || m.rng == nil && x.flags&DataBlockDRAM == 0)
 }
 
 // leads reports whether the tile's cable is still on a route of a message in its out queue.

@@ -126,13 +126,6 @@ func (e *Entry) addr() wire.NocAddr {
 	return a
 }
 
-// overlaps reports whether two requests with [DataBlockDRAM] may touch the same byte, and at least one of them writes.
-// Several tiles show the same DRAM, so overlaps compares the offsets in the tiles alone. A scatter page may write anywhere.
-func (e *Entry) overlaps(o *Entry) bool {
-	from, of := e.addr().Offset(), o.addr().Offset()
-	return (e.Flags|o.Flags)&WrReq != 0 && ((e.Flags|o.Flags)&Mod != 0 || from < of+uint64(o.Data) && of < from+uint64(e.Data))
-}
-
 // Append appends the 32 bytes of the entry.
 func (e *Entry) Append(b []byte) []byte {
 	le := binary.LittleEndian

@@ -268,24 +268,6 @@ func (t *tile) dispatch(r *request) bool {
 	return false
 }
 
-// mustFollow reports whether a request must wait until an earlier request to the same chip has ended. The parts of
-// requests with [DataBlockDRAM] take parallel cables. So such a request and a request without this flag have no order on
-// the way, and neither have two such requests for the same bytes.
-func (t *tile) mustFollow(r *request) bool {
-	const spread = DataBlockDRAM
-	if t.m.rng != nil || r.target == t.m.cfg.Self || r.entry.Flags&Ordered != 0 {
-		return false
-	}
-	for _, o := range t.open {
-		if both := o.entry.Flags & r.entry.Flags & spread; o == r || o.target != r.target || (o.entry.Flags|r.entry.Flags)&spread == 0 {
-			continue
-		} else if both == 0 || o.entry.overlaps(&r.entry) {
-			return true
-		}
-	}
-	return false
-}
-
 // fetch gets the n bytes of a part of a write. If a transfer must first read the bytes from host
 // memory, fetch returns false.
 func (t *tile) fetch(r *request, x *message, n int) bool {
