@@ -13,16 +13,17 @@ func (m *Machine) inOrder(x *message) bool {
 
 // mustFollow reports whether a request must wait until an earlier request to the same chip has ended. The parts of
 // requests with [DataBlockDRAM] take parallel cables. So such a request and a request without this flag have no order on
-// the way, and neither have two such requests for the same bytes.
+// the way, and neither have two such requests for the same bytes. The request's time begins when its wait ends.
 func (t *tile) mustFollow(r *request) bool {
 	const spread = DataBlockDRAM
-	if t.m.rng != nil || r.target == t.m.cfg.Self || r.entry.Flags&Ordered != 0 {
+	if r.next > 0 || t.m.rng != nil || r.target == t.m.cfg.Self || r.entry.Flags&Ordered != 0 {
 		return false
 	}
 	for _, o := range t.open {
 		if both := o.entry.Flags & r.entry.Flags & spread; o == r || o.target != r.target || (o.entry.Flags|r.entry.Flags)&spread == 0 {
 			continue
 		} else if both == 0 || o.entry.overlaps(&r.entry) {
+			r.until = t.m.now.Add(AnswerTimeout)
 			return true
 		}
 	}
