@@ -44,6 +44,8 @@ type bubble struct {
 	moved   bool            // a program has got news
 	hash    uint64          // hash of all results and their times
 	failure error
+	means   collective.Means
+	jobs    jobs
 	dark    bool               // hosts of dead chips answer nothing
 	comms   []*collective.Comm // the end of the bubble closes them
 }
@@ -65,24 +67,36 @@ type wait struct {
 
 var errDead = errors.New("the chip has been killed")
 
-// run calls f with a fabric in a bubble.
+// run calls f with a fabric in a bubble. Operations use writes over the fabric's routes.
 func run(t *testing.T, machine string, seed uint64, f func(t *testing.T, b *bubble)) {
+	t.Helper()
+	runBy(t, collective.Fabric, machine, seed, f)
+}
+
+// runBy calls f with a fabric in a bubble. If operations use the EDM, a checker watches all EDMs.
+func runBy(t *testing.T, means collective.Means, machine string, seed uint64, f func(t *testing.T, b *bubble)) {
 	t.Helper()
 	m, err := topo.Named(machine)
 	if err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		d, err := sim.NewDriven(sim.Config{Topology: m, Seed: seed})
+		n := len(m.Chips)
+		jobs := newJobs(m)
+		cfg := sim.Config{Topology: m, Seed: seed}
+		if means == collective.EDM {
+			cfg.Kernels = jobs.kernels()
+		}
+		d, err := sim.NewDriven(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := len(m.Chips)
-		b := &bubble{d: d, topo: m, begun: time.Now(), base: d.Now(), wake: make(chan struct{}, 1), ended: make(chan struct{}), open: make([]map[int]asked, n), waits: make([][]*wait, n)}
+		b := &bubble{d: d, means: means, jobs: jobs, topo: m, begun: time.Now(), base: d.Now(), wake: make(chan struct{}, 1), ended: make(chan struct{}), open: make([]map[int]asked, n), waits: make([][]*wait, n)}
 		for i := range b.open {
 			b.open[i] = map[int]asked{}
 		}
 		d.OnStep(b.look)
+		d.OnKernel(b.kernel)
 		var driver sync.WaitGroup
 		driver.Go(b.drive)
 		defer driver.Wait()
@@ -98,6 +112,9 @@ func run(t *testing.T, machine string, seed uint64, f func(t *testing.T, b *bubb
 		if b.failure != nil {
 			t.Error(b.failure)
 		}
+		for _, x := range append(b.jobs.rules, b.jobs.checker.Broken()...) {
+			t.Error(x)
+		}
 	})
 }
 
@@ -112,6 +129,7 @@ func (b *bubble) drive() {
 		b.mu.Lock()
 		b.moved = false
 		b.hand()
+		b.handJobs()
 		if err := b.d.Run(b.now()); err != nil && b.failure == nil {
 			b.failure = err
 			for i := range b.open {
@@ -256,6 +274,7 @@ func (b *bubble) bury(chip int) {
 		close(w.ended)
 	}
 	b.waits[chip] = nil
+	b.jobs.bury(chip)
 }
 
 // port is what the program of one chip sees of the fabric.

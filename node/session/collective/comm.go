@@ -74,7 +74,7 @@ type Comm struct {
 	calls   sync.WaitGroup // commands and goroutines of the communicator
 	turn    chan struct{}  // holds a value while an operation is under way
 	op      uint32         // number of operations so far; guarded by turn
-	nonce   uint64         // part of the numbers of jobs of the EDM; 0: not agreed yet; guarded by turn
+	edm     movers         // guarded by turn
 	plans   map[collective.Call]*plan
 	scratch []byte // guarded by turn
 	batch   batch  // for operations of one goroutine; guarded by turn

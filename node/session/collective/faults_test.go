@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +24,9 @@ const killInstants = 64
 // well before, or ends with an error that names the chip. The operation ends everywhere within the silence of a
 // link, the time for which a port may be down before routes avoid it, and the grace period. The ranks that are left shrink the communicator. They all get the same ranks,
 // and correct results. No rank of the failed operation disturbs them.
-func TestKilled(t *testing.T) {
+func TestKilled(t *testing.T) { eachMeans(t, allKilled) }
+
+func allKilled(t *testing.T, means collective.Means) {
 	for _, c := range []struct {
 		machine string
 		links   int
@@ -37,7 +40,7 @@ func TestKilled(t *testing.T) {
 					continue
 				}
 				for _, call := range []pure.Call{{Kind: pure.AllReduce, Count: 50000}, {Kind: pure.Kind(i % len(pure.Kinds())), Count: 20000, Root: 1}} {
-					run(t, c.machine, uint64(i), func(t *testing.T, b *bubble) {
+					runBy(t, means, c.machine, uint64(i), func(t *testing.T, b *bubble) {
 						b.dark = c.dark
 						b.d.Dark(c.dark)
 						if c.loss {
@@ -126,6 +129,10 @@ func killed(t *testing.T, b *bubble, links int, call pure.Call, i int) (took tim
 		groups[part[0]] = append(groups[part[0]], x)
 	}
 	for _, g := range groups {
+		if b.means == collective.EDM && g[0].Path().Strided {
+			refused(ctx, t, g)
+			continue
+		}
 		for range 3 {
 			check(ctx, t, g, links, r, draw(r, g))
 		}
@@ -134,6 +141,16 @@ func killed(t *testing.T, b *bubble, links int, call pure.Call, i int) (took tim
 		x.Close()
 	}
 	return took, failed
+}
+
+// refused performs an operation of the EDM on ranks that form no line. All ranks get an error that names the order.
+func refused(ctx context.Context, t *testing.T, g []*collective.Comm) {
+	t.Helper()
+	for _, err := range errorsOf(len(g), func(k int) error { return g[k].AllGather(ctx, []byte{1}, make([]byte, len(g))) }) {
+		if err == nil || !strings.Contains(err.Error(), "the ranks form a line over routes of several hops") {
+			t.Errorf("an all-gather of the EDM without a line: %v", err)
+		}
+	}
 }
 
 func lose(d *sim.Driven) { d.Lose(0.01) }
@@ -160,7 +177,9 @@ func (b *bubble) parts(without int) [][]int {
 
 // TestFaults performs random calls under loss, and while links train anew, while frames take the cables of other
 // links, and while packets take other routes. All outputs must be right, byte for byte.
-func TestFaults(t *testing.T) {
+func TestFaults(t *testing.T) { eachMeans(t, faults) }
+
+func faults(t *testing.T, means collective.Means) {
 	for _, c := range []struct {
 		name string
 		do   func(d *sim.Driven, cable int, on bool)
@@ -180,7 +199,7 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			begin := time.Now()
-			run(t, "t3000", 5, func(t *testing.T, b *bubble) {
+			runBy(t, means, "t3000", 5, func(t *testing.T, b *bubble) {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 				defer cancel()
 				cs := open(ctx, t, b, 2)

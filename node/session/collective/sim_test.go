@@ -71,7 +71,7 @@ func open(ctx context.Context, t testing.TB, b *bubble, links int) []*collective
 	meet := together(len(chips))
 	cs := make([]*collective.Comm, len(chips))
 	onAll(t, len(chips), func(r int) (err error) {
-		cs[r], err = collective.New(ctx, session.New(&port{b, r}), collective.Options{Chips: chips, Links: links, Meet: meet})
+		cs[r], err = collective.New(ctx, session.New(&port{b, r}), collective.Options{Chips: chips, Links: links, Means: b.means, Meet: meet})
 		return err
 	})
 	b.comms = append(b.comms, cs...)
@@ -139,8 +139,17 @@ func draw(r *rand.Rand, cs []*collective.Comm) pure.Call {
 	return call
 }
 
+// eachMeans runs a test for each means that moves the data.
+func eachMeans(t *testing.T, f func(t *testing.T, means collective.Means)) {
+	for _, means := range []collective.Means{collective.Fabric, collective.EDM} {
+		t.Run(means.String(), func(t *testing.T) { f(t, means) })
+	}
+}
+
 // TestRandomCalls performs random calls of every operation, on rings and lines, over one plane and two.
-func TestRandomCalls(t *testing.T) {
+func TestRandomCalls(t *testing.T) { eachMeans(t, randomCalls) }
+
+func randomCalls(t *testing.T, means collective.Means) {
 	for _, c := range []struct {
 		machine string
 		links   int
@@ -154,7 +163,7 @@ func TestRandomCalls(t *testing.T) {
 		}
 		t.Run(c.machine, func(t *testing.T) {
 			begin := time.Now()
-			run(t, c.machine, 1, func(t *testing.T, b *bubble) {
+			runBy(t, means, c.machine, 1, func(t *testing.T, b *bubble) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				cs := open(ctx, t, b, c.links)
@@ -169,7 +178,8 @@ func TestRandomCalls(t *testing.T) {
 				for _, x := range cs {
 					x.Close()
 				}
-				t.Logf("%d calls in %v of virtual time, %d events, hash %x", c.calls, time.Since(b.begun), b.d.Events(), b.hash)
+				b.settled(t)
+				t.Logf("%d calls in %v of virtual time, %d events, hash %x; %d parts of jobs", c.calls, time.Since(b.begun), b.d.Events(), b.hash, b.jobs.done)
 			})
 			t.Logf("took %v", time.Since(begin))
 		})
