@@ -188,7 +188,7 @@ func (c *Comm) byEDM(ctx context.Context, call collective.Call, in, out []byte) 
 		return nil
 	}
 	if c.ctx.Err() == nil {
-		c.fail(c.blame(err), true)
+		c.fail(c.blame(err))
 	}
 	return c.failure()
 }
@@ -236,12 +236,18 @@ func (c *Comm) jobID() kernel.JobID {
 	return kernel.JobID(h.Sum64()>>11 + 1) // numbers in JSON are exact up to 2^53
 }
 
-// blame returns the error of an operation that has failed: a dead chip's, if one is dead.
-func (c *Comm) blame(err error) error {
+// blame returns the error of an operation that has failed: a dead chip's, if one is dead. If "tell" is false, another
+// rank has told all ranks already.
+func (c *Comm) blame(err error) (why error, tell bool) {
 	var ended *session.JobError
-	if errors.As(err, &ended) && (ended.End.Why == kernel.EndChip || ended.End.Why == kernel.EndAnew) {
-		if r := slices.Index(c.chips, ended.End.By); r >= 0 && r != c.rank {
-			return &DeadError{r, c.chips[r], err}
+	if errors.As(err, &ended) {
+		r := slices.Index(c.chips, ended.End.By)
+		switch why := ended.End.Why; {
+		case r < 0 || r == c.rank:
+		case why == kernel.EndChip || why == kernel.EndAnew:
+			return &DeadError{r, c.chips[r], err}, true
+		case why == kernel.EndStopped || why == kernel.EndRank:
+			return &AbandonedError{r, c.chips[r], nil}, false
 		}
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, tellMost)
@@ -249,11 +255,11 @@ func (c *Comm) blame(err error) error {
 	for r := range c.chips {
 		if r != c.rank {
 			if dead := c.lookAt(ctx, r); dead != nil {
-				return dead
+				return dead, true
 			}
 		}
 	}
-	return c.left(err)
+	return c.left(err), true
 }
 
 // agreeNonce gives all ranks a number that rank 0 draws. Jobs of two communicators have different numbers, because

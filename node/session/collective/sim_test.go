@@ -3,7 +3,9 @@ package collective_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -86,18 +88,25 @@ func random(r *rand.Rand, n int) []byte {
 	return b
 }
 
-// check performs calls on all ranks with random input, and compares the outputs with those of the schedules on
-// one machine, byte for byte. The tests of package node/collective compare the schedules with a naive
-// computation. Each rank performs one call after the other, with random pauses, so some ranks are ahead of others.
+// check is like compare, and fails the test if there is an error.
 func check(ctx context.Context, t testing.TB, cs []*collective.Comm, links int, r *rand.Rand, calls ...pure.Call) {
 	t.Helper()
+	if err := compare(ctx, cs, links, r, calls...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// compare performs calls on all ranks with random input, and compares the outputs with those of the schedules on
+// one machine, byte for byte. The tests of package node/collective compare the schedules with a naive
+// computation. Each rank performs one call after the other, with random pauses, so some ranks are ahead of others.
+func compare(ctx context.Context, cs []*collective.Comm, links int, r *rand.Rand, calls ...pure.Call) error {
 	n := len(cs)
 	in, out, want := make([][][]byte, len(calls)), make([][][]byte, len(calls)), make([][][]byte, len(calls))
 	pauses := make([][]time.Duration, len(calls))
 	for i, call := range calls {
 		s, err := pure.Plan(call, cs[0].Path(), links)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		for rank := range n {
 			e := call.Type.Size()
@@ -106,24 +115,25 @@ func check(ctx context.Context, t testing.TB, cs []*collective.Comm, links int, 
 		}
 		want[i] = s.Reference(in[i])
 	}
-	onAll(t, n, func(rank int) error {
+	err := errors.Join(errorsOf(n, func(rank int) error {
 		for i, call := range calls {
 			if len(calls) > 1 {
 				time.Sleep(pauses[i][rank])
 			}
 			if err := cs[rank].Do(ctx, call, in[i][rank], out[i][rank]); err != nil {
-				return err
+				return fmt.Errorf("rank %d: %w", rank, err)
 			}
 		}
 		return nil
-	})
+	})...)
 	for i, call := range calls {
 		for rank := range n {
-			if !bytes.Equal(out[i][rank], want[i][rank]) {
-				t.Fatalf("call %d of %d, %+v: rank %d has wrong bytes", i, len(calls), call, rank)
+			if err == nil && !bytes.Equal(out[i][rank], want[i][rank]) {
+				err = fmt.Errorf("call %d of %d, %+v: rank %d has wrong bytes", i, len(calls), call, rank)
 			}
 		}
 	}
+	return err
 }
 
 // batch is the number of calls that a rank performs without a meeting of all ranks.
