@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ttfabric/node/collective"
 	"ttfabric/node/fabric/bench"
@@ -70,18 +71,23 @@ busbw by the number of ranks into FILE-ranks.svg.`,
 			}
 			return errors.Join(err, c.Context().Err())
 		}}
-	c.Flags().StringVarP(&o.Least, "minbytes", "b", "8", "smallest size in bytes, with K, M or G")
-	c.Flags().StringVarP(&o.Most, "maxbytes", "e", "16M", "largest size in bytes, with K, M or G")
-	c.Flags().IntVarP(&o.Times, "stepfactor", "f", 2, "factor between two sizes")
-	c.Flags().IntVar(&run.Rounds, "iters", 20, "calls that are timed, for each size")
-	c.Flags().IntVarP(&run.Warm, "warmup", "w", 5, "calls before the timed calls, for each size")
-	c.Flags().StringVarP(&o.Type, "datatype", "d", "float", "type of the elements: float, bfloat16, int32 or uint8")
-	c.Flags().StringVar(&o.Redop, "redop", "sum", "reduction: sum, prod, min or max")
-	c.Flags().StringVar(&o.Scheme, "scheme", "auto", "how the data travel: auto, halves, both, direct or doubling")
-	c.Flags().IntVarP(&o.Root, "root", "r", 0, "rank that is the root")
-	c.Flags().IntVar(&run.Links, "links", 1, "number of planes that carry the data")
-	c.Flags().IntSliceVar(&run.Ranks, "ranks", nil, "numbers of ranks, on the first chips of the fabric; without --ranks: all chips")
-	c.Flags().StringVar(&o.Means, "means", "fabric", "what moves the data: fabric, or edm for kernels and ERISC data movers")
+	collectiveFlags(c.Flags(), &run, &o)
 	c.Flags().StringVar(&f.plot, "plot", "", "also draw the results into this SVG `file`")
 	return c
+}
+
+// collectiveFlags adds the flags that say what the command measures.
+func collectiveFlags(fs *pflag.FlagSet, run *bench.CollectiveRun, o *bench.CollectiveOptions) {
+	fs.StringVarP(&o.Least, "minbytes", "b", "8", "smallest size in bytes, with K, M or G")
+	fs.StringVarP(&o.Most, "maxbytes", "e", "16M", "largest size in bytes, with K, M or G")
+	fs.IntVarP(&o.Times, "stepfactor", "f", 2, "factor between two sizes")
+	fs.IntVar(&run.Rounds, "iters", 20, "calls that are timed, for each size")
+	fs.IntVarP(&run.Warm, "warmup", "w", 5, "calls before the timed calls, for each size")
+	fs.StringVarP(&o.Type, "datatype", "d", "float", "type of the elements: float, bfloat16, int32 or uint8")
+	fs.StringVar(&o.Redop, "redop", "sum", "reduction: sum, prod, min or max")
+	fs.StringVar(&o.Scheme, "scheme", "auto", "how the data travel: auto, halves, both, direct or doubling")
+	fs.IntVarP(&o.Root, "root", "r", 0, "rank that is the root")
+	fs.IntVar(&run.Links, "links", 1, "number of planes that carry the data")
+	fs.IntSliceVar(&run.Ranks, "ranks", nil, "numbers of ranks, on the first chips of the fabric; without --ranks: all chips")
+	fs.StringVar(&o.Means, "means", "fabric", "what moves the data: fabric, or edm for kernels and ERISC data movers")
 }

@@ -252,14 +252,17 @@ func (c *Comm) blame(err error) (why error, tell bool) {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, tellMost)
 	defer cancel()
-	for r := range c.chips {
-		if r != c.rank {
-			if dead := c.lookAt(ctx, r); dead != nil {
-				return dead, true
-			}
-		}
+	dead := make(chan *DeadError, len(c.chips))
+	c.watch(ctx, func(e *DeadError) { // the chips may not know of a death yet
+		dead <- e
+		cancel()
+	})
+	select {
+	case e := <-dead:
+		return e, true
+	default:
+		return c.left(err), true
 	}
-	return c.left(err), true
 }
 
 // agreeNonce gives all ranks a number that rank 0 draws. Jobs of two communicators have different numbers, because

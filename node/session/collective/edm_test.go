@@ -10,6 +10,7 @@ import (
 
 	pure "ttfabric/node/collective"
 	"ttfabric/node/session/collective"
+	"ttfabric/node/sim"
 )
 
 // ofRank performs a call on one rank, and throws the output away.
@@ -96,6 +97,50 @@ func TestEDMLeft(t *testing.T) {
 		if took := time.Since(begin); took > 2*time.Second {
 			t.Errorf("the operation ended after %v", took)
 		}
+	})
+}
+
+// TestEDMReroute cuts all cables between two neighbours during an operation. Packets take other routes, and no chip
+// dies. The EDM needs the link, so the operation ends on all ranks, and an error names the link. After the repair, all
+// ranks go on by Shrink.
+func TestEDMReroute(t *testing.T) {
+	runBy(t, collective.EDM, "t3000", 3, func(t *testing.T, b *bubble) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cs := open(ctx, t, b, 1)
+		call, r := pure.Call{Kind: pure.AllReduce, Count: 100000}, rand.New(rand.NewPCG(2, 1))
+		begin := time.Now()
+		check(ctx, t, cs, 1, r, call)
+		cut := func(on bool) {
+			b.do(func(d *sim.Driven) {
+				for k := range d.Cables() {
+					if x, y := d.Joins(k); min(x, y) == 0 && max(x, y) == 1 {
+						d.Cut(k, on)
+					}
+				}
+			})
+		}
+		half := time.Since(begin) / 2
+		defer time.AfterFunc(half, func() { cut(true) }).Stop()
+		named := false
+		for r, err := range errorsOf(len(cs), func(r int) error { return ofRank(ctx, cs[r], call) }) {
+			var left *collective.AbandonedError
+			if !errors.As(err, &left) {
+				t.Errorf("rank %d: %v", r, err)
+			}
+			named = named || err != nil && strings.Contains(err.Error(), "link M0D0:") && strings.Contains(err.Error(), "the tables lead round the link")
+		}
+		if !named {
+			t.Error("no error names the link")
+		}
+		cut(false)
+		time.Sleep(5 * time.Second) // the link trains again
+		onAll(t, len(cs), func(r int) (err error) {
+			cs[r], err = cs[r].Shrink(ctx)
+			return err
+		})
+		b.comms = append(b.comms, cs...)
+		check(ctx, t, cs, 1, r, call)
 	})
 }
 

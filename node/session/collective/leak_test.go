@@ -22,7 +22,7 @@ func TestNothingLeaks(t *testing.T) {
 			defer collective.ShareMemory(false)
 			found, runs := 0, 0
 			for i := range killInstants {
-				if !*full && i%8 != 5 {
+				if !*full && i%8 != 5 || sabotage && found > 0 {
 					continue
 				}
 				run(t, "mesh:2x2", uint64(i), func(t *testing.T, b *bubble) {
@@ -47,7 +47,7 @@ func TestNothingLeaks(t *testing.T) {
 // leaked kills a chip at instant i of an operation, shrinks the communicator, and returns an error if a later operation
 // fails or has wrong results.
 func leaked(t *testing.T, b *bubble, i int) error {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // an operation that takes a message of the failed one may hang
 	defer cancel()
 	cs := open(ctx, t, b, 1)
 	r := rand.New(rand.NewPCG(uint64(i), 4))

@@ -185,7 +185,8 @@ func rowsAndColumns(t *testing.T, means collective.Means) {
 		runBy(t, means, "t3000", 3, func(t *testing.T, b *bubble) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
-			cs := open(ctx, t, b, 2)
+			links := b.links(2)
+			cs := open(ctx, t, b, links)
 			b.do(lose)
 			rows, columns := make([]*collective.Comm, len(cs)), make([]*collective.Comm, len(cs))
 			onAll(t, len(cs), func(r int) (err error) {
@@ -199,7 +200,7 @@ func rowsAndColumns(t *testing.T, means collective.Means) {
 			errs := errorsOf(len(groups), func(g int) error {
 				r := rand.New(rand.NewPCG(4, uint64(g)))
 				for range 3 {
-					check(ctx, t, groups[g], 2, r, draw(r, groups[g]), draw(r, groups[g]), draw(r, groups[g]))
+					check(ctx, t, groups[g], links, r, draw(r, groups[g]), draw(r, groups[g]), draw(r, groups[g]))
 				}
 				return nil
 			})
