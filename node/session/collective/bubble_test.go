@@ -46,6 +46,8 @@ type bubble struct {
 	failure error
 	means   collective.Means
 	jobs    jobs
+	spun    mono.Time          // time of the latest wait that ended at once
+	spins   int                // waits that ended at once at this time
 	dark    bool               // hosts of dead chips answer nothing
 	comms   []*collective.Comm // the end of the bubble closes them
 }
@@ -64,6 +66,12 @@ type wait struct {
 	value uint32
 	ended chan uint32 // closed without a value if the chip dies
 }
+
+// maxSpins is the largest number of waits at one instant that end at once. A program that takes a message of another
+// operation for its own may wait for a word that does not change any more.
+const maxSpins = 100000
+
+var errSpins = errors.New("the program waits again and again for a word that has its value already")
 
 var errDead = errors.New("the chip has been killed")
 
@@ -277,6 +285,15 @@ func (b *bubble) bury(chip int) {
 	b.jobs.bury(chip)
 }
 
+// spin counts waits that end at once, and reports whether there are too many of them at one instant.
+func (b *bubble) spin() bool {
+	if now := b.now(); now != b.spun {
+		b.spun, b.spins = now, 0
+	}
+	b.spins++
+	return b.spins > maxSpins
+}
+
 // port is what the program of one chip sees of the fabric.
 type port struct {
 	b    *bubble
@@ -321,7 +338,11 @@ func (p *port) Await(ctx context.Context, a wire.NocAddr, t session.Test, value 
 	}
 	word, o := b.word(p.chip, a)
 	if o != wire.OutcomeDone || t.Holds(word, value) {
+		spins := b.spin()
 		b.mu.Unlock()
+		if spins {
+			return 0, errSpins
+		}
 		if o != wire.OutcomeDone {
 			return 0, &session.RefusedError{Dst: p.Self(), Outcome: o, Addr: a}
 		}

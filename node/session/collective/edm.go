@@ -236,24 +236,28 @@ func (c *Comm) jobID() kernel.JobID {
 	return kernel.JobID(h.Sum64()>>11 + 1) // numbers in JSON are exact up to 2^53
 }
 
-// blame returns the error of an operation that has failed: a dead chip's, if one is dead. If "tell" is false, another
-// rank has told all ranks already.
+// blame returns the error of an operation whose job has failed with err: a dead chip's, if one is dead. The chips may not
+// know of a death yet, and a rank that stopped the job may be about to tell why. So blame waits up to tellMost. If "tell"
+// is false, another rank tells all ranks, or has told them.
 func (c *Comm) blame(err error) (why error, tell bool) {
+	why, tell = c.left(err), true
 	var ended *session.JobError
 	if errors.As(err, &ended) {
-		r := slices.Index(c.chips, ended.End.By)
-		switch why := ended.End.Why; {
-		case r < 0 || r == c.rank:
-		case why == kernel.EndChip || why == kernel.EndAnew:
-			return &DeadError{r, c.chips[r], err}, true
-		case why == kernel.EndStopped || why == kernel.EndRank:
-			return &AbandonedError{r, c.chips[r], nil}, false
+		if r := slices.Index(c.chips, ended.End.By); r >= 0 && r != c.rank {
+			switch ended.End.Why {
+			case kernel.EndChip, kernel.EndAnew:
+				return &DeadError{r, c.chips[r], err}, true
+			case kernel.EndStopped, kernel.EndRank:
+				why, tell = &AbandonedError{r, c.chips[r], nil}, false
+			case kernel.EndPanic:
+				return why, true
+			}
 		}
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, tellMost)
 	defer cancel()
 	dead := make(chan *DeadError, len(c.chips))
-	c.watch(ctx, func(e *DeadError) { // the chips may not know of a death yet
+	c.watch(ctx, func(e *DeadError) {
 		dead <- e
 		cancel()
 	})
@@ -261,7 +265,7 @@ func (c *Comm) blame(err error) (why error, tell bool) {
 	case e := <-dead:
 		return e, true
 	default:
-		return c.left(err), true
+		return why, tell
 	}
 }
 

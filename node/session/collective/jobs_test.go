@@ -85,7 +85,7 @@ func (b *bubble) kernel(chip int, e kernel.Event) {
 		if e.End.Why == kernel.EndDone {
 			b.jobs.done++
 		}
-		b.note(uint64(e.Job), uint64(e.End.Why))
+		b.note(uint64(chip), uint64(e.End.Why))
 		if c := b.jobs.ends[chip][e.Job]; c != nil {
 			c <- e.End
 			b.moved = true
