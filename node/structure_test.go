@@ -21,7 +21,7 @@ var layers = map[string]int{
 	"router/route": 3, "node/traffic": 3, "node/losses": 3, "router/topo/draw": 3, "router/topo/pick": 3,
 	"router": 4, "router/control": 4, "node/collective": 3, "node/collective/tensor": 3, "node/flow": 3, "node/fifo": 3,
 	"node/session/device": 4, "node/session/linear": 6, "node/session/mesh": 6,
-	"node/kernel": 5, "node/firmware": 5, "node/kernel/guide": 6, "node/edm": 6, "node/edm/allgather": 7, "node/edm/reducescatter": 7, "node/edm/edmtest": 8, "node/kernel/shipped": 8,
+	"node/kernel": 5, "node/firmware": 5, "node/kernel/guide": 6, "node/edm": 6, "node/edm/allgather": 7, "node/edm/reducescatter": 7, "node/edm/schedule": 7, "node/edm/edmtest": 8, "node/kernel/shipped": 8,
 	"node/firmware/board": 4, "node/firmware/host": 9,
 	"node/chip": 6, "node/scenario": 5,
 	"node/traffic/client": 6,

@@ -7,6 +7,7 @@ import (
 
 	"ttfabric/node/chip"
 	"ttfabric/node/flow"
+	"ttfabric/node/kernel"
 	"ttfabric/node/scenario"
 	"ttfabric/router"
 	"ttfabric/router/route"
@@ -68,7 +69,7 @@ func newDriven(cfg Config, settle func(*Sim) error, until func(*Sim) func() bool
 	if s.routes, err = route.New(cfg.Topology, s.around.route); err != nil {
 		return nil, err
 	}
-	s.scripted = true
+	s.scripted, s.around.kernels = true, cfg.Kernels
 	d := &Driven{s: s, step: func(int) {}}
 	ready := until(s)
 	s.begin()
@@ -90,6 +91,31 @@ func newDriven(cfg Config, settle func(*Sim) error, until func(*Sim) func() bool
 // OnStep sets a function that the simulator calls after each step of a chip. The function gets the chip's
 // place in the topology.
 func (d *Driven) OnStep(f func(chip int)) { d.step = f }
+
+// OnKernel sets a function that gets each event of the kernels of a chip, with the chip's place in the topology.
+func (d *Driven) OnKernel(f func(chip int, e kernel.Event)) {
+	d.s.onEvent = func(m *machine, e chip.Event) {
+		if e.Kernel != nil {
+			f(m.index, *e.Kernel)
+		}
+	}
+}
+
+// StartJob starts the part of a job of a living chip.
+func (d *Driven) StartJob(chip int, j kernel.Job) error {
+	m := d.s.machines[chip]
+	err := m.chip.StartJob(d.s.clock(m), j)
+	d.s.run(m)
+	return err
+}
+
+// EndJob stops a job of a living chip on all chips of the job, and reports whether the job ran on this chip.
+func (d *Driven) EndJob(chip int, id kernel.JobID, text string) bool {
+	m := d.s.machines[chip]
+	ok := m.chip.EndJob(d.s.clock(m), id, kernel.End{Why: kernel.EndStopped, By: m.node, Text: text})
+	d.s.run(m)
+	return ok
+}
 
 // Now returns the virtual time.
 func (d *Driven) Now() mono.Time { return d.s.now }

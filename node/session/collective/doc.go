@@ -42,9 +42,14 @@
 //
 // # Means
 //
-// With [Options].Means, the kernels of the CCL guide move the data, in place of writes over the fabric's routes:
-// [EDM]. The chips must have these kernels, as all chips of 'ttfabric node' have. Each operation is one job of kernels,
-// or several jobs if a part is longer than 64 KiB.
+// With [Options].Means, kernels move the data, in place of writes over the fabric's routes: [EDM]. The chips must have
+// these kernels, as all chips of 'ttfabric node' have. Each operation is one job of kernels, which performs the schedule
+// of the operation between neighbours, see package node/edm/schedule. The rank stores its input in the DRAM of its chip
+// before the job, and reads its output there after the job. A communicator uses a bank of DRAM for these data, from the
+// last bank on. An operation may have up to 1 GiB of input and output on a chip.
+//
+// If two ranks make different calls, the EDMs between them find different keys in their handshake, and the operation ends
+// on all ranks. A rank may come to an operation as late as it likes.
 //
 // # Rows and columns
 //
