@@ -285,7 +285,7 @@ func (r *run) turns() error {
 		for from := 0; ; {
 			to := min(m.Len, from+r.chunk(m))
 			if m.From == c.rank {
-				if err := b.add(c.outlet(collective.Pair{From: m.From, To: m.To, Lane: m.Lane}), r.tag, i, r.s.Source(m, r.b, from, to), 1); err != nil {
+				if err := b.add(c.outlet(collective.Pair{From: m.From, To: m.To, Lane: m.Lane}), r.tag, i, r.s.Source(m, r.b, from, to), true, 1); err != nil {
 					return err
 				}
 			} else {
@@ -404,7 +404,7 @@ func (r *run) sendAll(q *queue) error {
 					return err
 				}
 			}
-			if err := b.add(x, r.tag, i, r.s.Source(m, r.b, from, to), r.tells); err != nil {
+			if err := b.add(x, r.tag, i, r.s.Source(m, r.b, from, to), false, r.tells); err != nil {
 				return err
 			}
 			if err := b.post(); err != nil {
