@@ -197,6 +197,9 @@ func (n *Node) AwaitReply(ctx context.Context, a wire.NocAddr, t session.Test, v
 }
 
 func (n *Node) await(ctx context.Context, a wire.NocAddr, t session.Test, value uint32, soon bool) (uint32, error) {
+	if word, ok := n.passes(a, t, value); ok { // a wait that ends at once needs no memory
+		return word, nil
+	}
 	type end struct {
 		word uint32
 		err  error
@@ -211,17 +214,41 @@ func (n *Node) await(ctx context.Context, a wire.NocAddr, t session.Test, value 
 		return e.word, e.err
 	case <-ctx.Done():
 		cancel()
-		return 0, fmt.Errorf("chip %s: the word at %s did not become %s: %w", n.cfg.Node, a, wanted(t, value), ctx.Err())
+		return 0, &unmetError{n.cfg.Node, a, t, value, ctx.Err()}
 	}
 }
 
-// wanted describes the value that a wait waits for.
-func wanted(t session.Test, value uint32) string {
-	if t == session.AtLeast {
-		return fmt.Sprintf("at least %d", value)
-	}
-	return fmt.Sprint(value)
+// passes returns a word, and reports whether the word passes the test against a value now.
+func (n *Node) passes(a wire.NocAddr, t session.Test, value uint32) (word uint32, ok bool) {
+	n.locked(func(mono.Time) {
+		var o wire.Outcome
+		word, o = n.word(a)
+		ok = o == wire.OutcomeDone && t.Holds(word, value)
+	})
+	return word, ok
 }
+
+// unmetError is the error of a wait that has ended with its context. Programs often end a wait, so the message is made
+// only when somebody reads it.
+type unmetError struct {
+	chip  wire.FabricNodeID
+	at    wire.NocAddr
+	test  session.Test
+	value uint32
+	err   error // error of the context
+}
+
+// Error names the chip, the address, and the value that the wait waited for.
+func (e *unmetError) Error() string {
+	least := ""
+	if e.test == session.AtLeast {
+		least = "at least "
+	}
+	return fmt.Sprintf("chip %s: the word at %s did not become %s%d: %v", e.chip, e.at, least, e.value, e.err)
+}
+
+// Unwrap returns the error of the context.
+func (e *unmetError) Unwrap() error { return e.err }
 
 // Claim claims a part of the chip; see [session.Claimer]. The claim of a program in the chip's process ends only
 // by the function "release", or with the chip.

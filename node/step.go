@@ -50,7 +50,9 @@ func (n *Node) step(why cause, f func(now mono.Time)) {
 		n.work[why].Steps++
 		f(now)
 		n.settle(why, now)
-		n.send(why)
+		if why != submitted || !n.replying {
+			n.send(why)
+		}
 	})
 }
 
@@ -77,6 +79,7 @@ func (n *Node) settle(why cause, begun mono.Time) (soon bool) {
 	for _, p := range n.ports {
 		p.fresh = false
 	}
+	n.yielded = 0
 	now := n.now()
 	n.chip.Pump(now)
 	for moved, more := 0, true; more; {
@@ -96,6 +99,7 @@ func (n *Node) settle(why cause, begun mono.Time) (soon bool) {
 
 // send sends the chip's datagrams, and hands results and events to programs.
 func (n *Node) send(why cause) {
+	n.replying = false
 	begun := n.now()
 	n.drain(begun)
 	took := n.now().Sub(begun)
@@ -134,8 +138,10 @@ func (n *Node) read(p *livePort) {
 		runtime.Gosched()
 		soon := false
 		n.locked(func(now mono.Time) {
-			if p.fresh {
-				if soon = n.settle(received, now); !soon {
+			if p.fresh && !n.yields(now, p) {
+				if soon = n.settle(received, now); soon {
+					n.replying = true
+				} else {
 					n.send(received)
 				}
 			}
@@ -143,7 +149,11 @@ func (n *Node) read(p *livePort) {
 		})
 		if soon {
 			runtime.Gosched()
-			n.locked(func(mono.Time) { n.send(received) })
+			n.locked(func(now mono.Time) {
+				if n.replying && !n.yields(now, p) {
+					n.send(received)
+				}
+			})
 		}
 	}
 }
@@ -172,4 +182,26 @@ func (n *Node) patience(now mono.Time, p *livePort) time.Duration {
 		}
 	}
 	return creditPoll
+}
+
+// queue is a port that knows whether a datagram of its peer waits.
+type queue interface{ Waiting() bool }
+
+// yields reports whether the goroutine of port p leaves the rest of its step to the goroutine of another port, in whose
+// socket a datagram of the peer waits. The chip's answers to the datagrams of both ports then leave together. Between
+// two runs of the chip, the goroutines yield at most once for each port.
+func (n *Node) yields(now mono.Time, p *livePort) bool {
+	if n.yielded >= len(n.ports) {
+		return false
+	}
+	for _, q := range n.ports {
+		if q == p || q.heard == 0 || now.Sub(q.heard) >= aloneFor {
+			continue
+		}
+		if w, ok := q.pipe.(queue); ok && w.Waiting() {
+			n.yielded++
+			return true
+		}
+	}
+	return false
 }

@@ -83,13 +83,19 @@ func (x *outlet) ack(n uint32) {
 	}
 }
 
-// take notes that the latest message of a FIFO has been taken. If no message to the sender has carried an
-// acknowledgement since Slots/2 messages, take adds an acknowledgement to a batch.
-func (c *Comm) take(x *inlet, b *batch) {
-	n := x.taken.Add(1)
-	if n-x.told.Load() < Slots/2 {
+// take notes that the latest message of a FIFO has been taken.
+func (x *inlet) take() { x.taken.Add(1) }
+
+// owes reports whether the sender of a FIFO needs an acknowledgement now: no message to the sender has carried one
+// since Slots/2 messages.
+func (x *inlet) owes() bool { return x.taken.Load()-x.told.Load() >= Slots/2 }
+
+// acknowledge adds an acknowledgement to a batch, if the sender of a FIFO needs one.
+func (c *Comm) acknowledge(x *inlet, b *batch) {
+	if !x.owes() {
 		return
 	}
+	n := x.taken.Load()
 	x.told.Store(n)
 	x.mu.Lock()
 	x.latest = n

@@ -309,7 +309,7 @@ func (c *Comm) Close() {
 	c.mu.Unlock()
 	c.stop()
 	c.calls.Wait()
-	c.settlePosted(0)
+	c.settlePosted()
 	if f := c.orphan(); f != nil {
 		f.leave(c)
 	}

@@ -35,10 +35,10 @@
 // an unknown outcome does not end an operation. The receiver writes the number of the last message that
 // it has taken into a word at the sender, unless a message to the sender carries this number.
 //
-// The sender posts its messages (see [session.Posted]). No chip answers a posted message. If the receiver has not
-// acknowledged a message after 200 ms, the sender reads the headers of the message's packets at the receiver.
-// The sender writes the packets that have not come again, with an answer. A message of one packet is written again
-// without a look. A lost posted packet counts in the result of [session.Session.Flush].
+// If all data of a call to and from a rank are at most 64 KiB, the rank posts the messages of one
+// packet on plane 0 (see [session.Posted]). No chip answers a posted message. If the receiver has not
+// acknowledged a posted message after 200 ms, the sender writes the message again, with an answer. A lost
+// posted message counts in the result of [session.Session.Flush].
 //
 // # Means
 //

@@ -9,11 +9,9 @@ import (
 	"time"
 )
 
-// Messages are posted, so no chip answers. If a fault loses a message, nobody notices but the
-// receiver, which waits. So the sender looks after the message if no acknowledgement has come for
-// sureAfter: perhaps the message has come, and the receiver is late. The sender reads the headers of the packets
-// of a long message at the receiving chip. The sender writes the packets again that have not come, this time with
-// an answer.
+// A small message is posted, so no chip answers. If a fault loses the message, nobody notices but the
+// receiver, which waits. So the sender writes the message again, this time with an answer, if no
+// acknowledgement has come for sureAfter.
 
 const sureAfter = 200 * time.Millisecond
 
@@ -26,7 +24,7 @@ func (c *Comm) tend() {
 	}
 }
 
-// lookAfterPosted looks after the posted messages that nobody has acknowledged for sureAfter.
+// lookAfterPosted writes posted messages again that nobody has acknowledged for sureAfter.
 // lookAfterPosted returns when all posted messages have come.
 func (c *Comm) lookAfterPosted() {
 	for pause(c.ctx, sureAfter/2) == nil {
@@ -40,7 +38,7 @@ func (c *Comm) lookAfterPosted() {
 	}
 }
 
-// repeatPosted starts to look after messages, and reports whether some posted messages have perhaps not
+// repeatPosted starts to write messages again, and reports whether some posted messages have perhaps not
 // come.
 func (c *Comm) repeatPosted() (more bool) {
 	for _, x := range c.outlets() {
@@ -50,10 +48,8 @@ func (c *Comm) repeatPosted() (more bool) {
 			if due && c.hold(1) {
 				go func() {
 					defer c.calls.Done()
-					for num := range pieces(x.slots[i].packets) {
-						p := piece{out: x, slot: i, num: num}
-						p.repeat(c, errSilent)
-					}
+					p := piece{out: x, slot: i}
+					p.repeat(c, errSilent)
 				}()
 			}
 		}
@@ -68,9 +64,9 @@ func (c *Comm) outlets() []*outlet {
 	return slices.Collect(maps.Values(c.out))
 }
 
-// settlePosted waits until no posted message of the plane "first" and of later planes is under way any more. A ping
-// comes after all earlier messages of its flow. A chip that does not answer within tellMost may still get a posted message.
-func (c *Comm) settlePosted(first int) {
+// settlePosted waits until no posted message is under way any more. A ping comes after all earlier
+// messages of its flow. A chip that does not answer within tellMost may still get a posted message.
+func (c *Comm) settlePosted() {
 	ctx, cancel := context.WithTimeout(context.Background(), tellMost)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -81,14 +77,14 @@ func (c *Comm) settlePosted(first int) {
 			latest = max(latest, x.slots[i].number)
 		}
 		x.mu.Unlock()
-		if latest > x.acked.Load() && x.Lane/lanesOfPlane >= first {
-			wg.Go(func() { _, _ = c.s.Ping(ctx, c.chips[x.To], x.plane()) })
+		if latest > x.acked.Load() {
+			wg.Go(func() { _, _ = c.s.Ping(ctx, c.chips[x.To]) })
 		}
 	}
 	wg.Wait()
 }
 
-// due reports whether the sender must look after the message of a slot now, and whether it has perhaps not
+// due reports whether the message of a slot must be written again now, and whether it has perhaps not
 // come.
 func (x *outlet) due(i int) (due, wait bool) {
 	x.mu.Lock()
@@ -103,6 +99,6 @@ func (x *outlet) due(i int) (due, wait bool) {
 	case s.open > 0 || time.Since(s.posted) < sureAfter:
 		return false, true
 	}
-	s.posted, s.open = time.Time{}, pieces(s.packets)
+	s.posted, s.open = time.Time{}, 1
 	return true, false
 }

@@ -103,12 +103,6 @@ func (c *Comm) inletLocked(p collective.Pair) *inlet {
 // packets returns the number of packets of a message with so many bytes of data.
 func packets(size int) int { return max(1, (size+packetData-1)/packetData) }
 
-// pieces returns the number of packets that lie one behind the other.
-func pieces(packets []byte) int { return (len(packets) + wire.MaxPayload - 1) / wire.MaxPayload }
-
-// plane chooses the plane of the FIFO.
-func (x *outlet) plane() session.Option { return session.OnPlane(wire.Plane(x.Lane / lanesOfPlane)) }
-
 // header returns the header of a message, without acknowledgements.
 func header(number, tag uint32, move, size int) (h [headerSize]byte) {
 	le := binary.LittleEndian
@@ -137,15 +131,16 @@ type piece struct {
 }
 
 // add adds a message to a batch. add waits for a free slot. If no slot is free and the batch has other
-// writes, add sends them first. The message is posted: no chip answers, and the communicator looks after the
-// message if no acknowledgement comes. The argument "tells" says how many of the FIFOs in x.back get no other
-// acknowledgement than the one in the message.
-func (b *batch) add(x *outlet, tag uint32, move int, data []byte, tells int) error {
+// writes, add sends them first. If "posted" is set, a message of one packet is posted: no chip answers,
+// and the communicator sends the message again if no acknowledgement comes. The argument "tells" says how many of the
+// FIFOs in x.back get no other acknowledgement than the one in the message.
+func (b *batch) add(x *outlet, tag uint32, move int, data []byte, posted bool, tells int) error {
 	c := b.c
 	if x.sent >= lastMessage {
 		return fmt.Errorf("rank %d has sent %d messages to rank %d, as many as a communicator can; open a new communicator", c.rank, x.sent, x.To)
 	}
 	n, k := x.sent+1, packets(len(data))
+	posted = posted && k == 1 && x.Lane < lanesOfPlane
 	i := int(n % Slots)
 	if n > x.acked.Load()+Slots {
 		if err := b.post(); err != nil {
@@ -155,7 +150,7 @@ func (b *batch) add(x *outlet, tag uint32, move int, data []byte, tells int) err
 			return err
 		}
 	}
-	for !x.claim(i, n, k) { // the message has been taken, but a repeated write of its packets is under way
+	for !x.claim(i, n, k, posted) { // the message has been taken, but a repeated write of its packets is under way
 		if err := b.post(); err != nil {
 			return err
 		}
@@ -181,11 +176,13 @@ func (b *batch) add(x *outlet, tag uint32, move int, data []byte, tells int) err
 		off := num * packetData
 		buf = append(append(buf, h[:]...), data[off:min(off+packetData, len(data))]...)
 		r := b.request(piece{out: x, slot: i, num: num}, x.To, x.Lane)
-		r.Payload, r.Posted = buf[num*wire.MaxPayload:], true
+		r.Payload, r.Posted = buf[num*wire.MaxPayload:], posted
 		r.Command = wire.Command{Type: wire.NocUnicastWrite, Addr: at.Add(num * wire.MaxPayload)}
 	}
 	x.slots[i].packets = buf
-	c.tend()
+	if posted {
+		c.tend()
+	}
 	return nil
 }
 
@@ -204,14 +201,17 @@ func (b *batch) request(p piece, to, lane int) *flow.Request {
 
 // claim takes a slot for message n with so many packets. If writes of the slot have not ended, claim
 // returns false.
-func (x *outlet) claim(i int, n uint32, packets int) bool {
+func (x *outlet) claim(i int, n uint32, packets int, posted bool) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s := &x.slots[i]
 	if s.open > 0 {
 		return false
 	}
-	s.open, s.number, s.posted = packets, n, time.Now()
+	s.open, s.number, s.posted = packets, n, time.Time{}
+	if posted {
+		s.posted = time.Now()
+	}
 	return true
 }
 
@@ -279,16 +279,11 @@ func (p *piece) end() {
 // repeat performs a write again that ended with an error.
 func (p *piece) repeat(c *Comm, err error) {
 	if x := p.out; p.in == nil {
-		s := &x.slots[p.slot]
-		packet := s.packets[p.num*wire.MaxPayload:]
+		packet := x.slots[p.slot].packets[p.num*wire.MaxPayload:]
 		packet = packet[:min(len(packet), wire.MaxPayload)]
 		at := c.inFIFO(c.rank, x.Lane).Add(p.slot*SlotSize + p.num*wire.MaxPayload)
 		if c.deliver(x.To, err, func(ctx context.Context) error {
-			var h [headerSize]byte
-			if s.number <= x.acked.Load() || pieces(s.packets) > 1 && c.s.Read(ctx, c.chips[x.To], at, h[:], x.plane()) == nil && same(packet, &h) {
-				return nil
-			}
-			return c.s.Write(ctx, c.chips[x.To], at, packet, x.plane())
+			return c.s.Write(ctx, c.chips[x.To], at, packet, session.OnPlane(wire.Plane(x.Lane/lanesOfPlane)))
 		}) {
 			p.end()
 		}

@@ -285,16 +285,18 @@ func (r *run) turns() error {
 		for from := 0; ; {
 			to := min(m.Len, from+r.chunk(m))
 			if m.From == c.rank {
-				if err := b.add(c.outlet(collective.Pair{From: m.From, To: m.To, Lane: m.Lane}), r.tag, i, r.s.Source(m, r.b, from, to), 1); err != nil {
+				if err := b.add(c.outlet(collective.Pair{From: m.From, To: m.To, Lane: m.Lane}), r.tag, i, r.s.Source(m, r.b, from, to), true, 1); err != nil {
 					return err
 				}
 			} else {
 				if err := b.post(); err != nil {
 					return err
 				}
-				if err := r.receive(c.inlet(collective.Pair{From: m.From, To: m.To, Lane: m.Lane}), b, i, from, to); err != nil {
+				x := c.inlet(collective.Pair{From: m.From, To: m.To, Lane: m.Lane})
+				if err := r.receive(x, i, from, to); err != nil {
 					return err
 				}
+				c.acknowledge(x, b)
 			}
 			if from = to; from >= m.Len {
 				break
@@ -305,13 +307,13 @@ func (r *run) turns() error {
 }
 
 // receive takes the elements of move i from element "from" to element "to".
-func (r *run) receive(x *inlet, b *batch, i, from, to int) error {
+func (r *run) receive(x *inlet, i, from, to int) error {
 	m, e := &r.s.Moves[i], r.s.Type.Size()
 	err := r.c.receive(x, r.tag, i, (to-from)*e, r.s.Kind.String(), func(off int, data []byte) {
 		r.s.Take(m, r.b, from+off/e, data)
 	})
 	if err == nil {
-		r.c.take(x, b)
+		x.take()
 	}
 	return err
 }
@@ -402,7 +404,7 @@ func (r *run) sendAll(q *queue) error {
 					return err
 				}
 			}
-			if err := b.add(x, r.tag, i, r.s.Source(m, r.b, from, to), r.tells); err != nil {
+			if err := b.add(x, r.tag, i, r.s.Source(m, r.b, from, to), false, r.tells); err != nil {
 				return err
 			}
 			if err := b.post(); err != nil {
@@ -430,16 +432,20 @@ func (r *run) receiveAll(q *queue) error {
 					return err
 				}
 			}
-			if err := r.receive(x, b, i, from, to); err != nil {
-				return err
-			}
-			if err := b.post(); err != nil {
+			if err := r.receive(x, i, from, to); err != nil {
 				return err
 			}
 			r.mu.Lock()
 			r.taken[i], r.ended[i] = to, to >= m.Len
 			r.more.Broadcast()
 			r.mu.Unlock()
+			if x.owes() {
+				runtime.Gosched() // perhaps a message to the sender leaves now, and carries the acknowledgement
+				r.c.acknowledge(x, b)
+			}
+			if err := b.post(); err != nil {
+				return err
+			}
 			if from = to; from >= m.Len {
 				break
 			}
