@@ -11,9 +11,7 @@ import (
 	"ttfabric/node"
 	pure "ttfabric/node/collective"
 	"ttfabric/node/kernel/shipped"
-	"ttfabric/node/session"
 	"ttfabric/node/session/collective"
-	"ttfabric/wire"
 )
 
 // numbers returns small int32 numbers of a rank.
@@ -24,21 +22,19 @@ func numbers(rank, count int) (b []byte) {
 	return b
 }
 
+// edmRanks opens the communicators of all chips, which use the EDM.
+func edmRanks(ctx context.Context, t testing.TB, ns []*node.Node) []*collective.Comm {
+	t.Helper()
+	return communicatorsWith(ctx, t, ns, collective.Options{Means: collective.EDM})
+}
+
 // TestCollectivesByEDM performs the operations of the EDM on a ring, with data of one job and of several jobs. Outputs
 // are compared with a naive computation. The EDM refuses all other operations.
 func TestCollectivesByEDM(t *testing.T) {
 	_, _, ns := fabricWith(t, "mesh:2x2", func(c *node.Config) { c.Kernels = shipped.Kernels })
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	defer cancel()
-	var chips []wire.FabricNodeID
-	for _, n := range ns {
-		chips = append(chips, n.Self())
-	}
-	meet, cs := together(4), make([]*collective.Comm, 4)
-	onAll(t, 4, func(r int) (err error) {
-		cs[r], err = collective.New(ctx, session.New(ns[r]), collective.Options{Chips: chips, Means: collective.EDM, Meet: meet})
-		return err
-	})
+	cs := edmRanks(ctx, t, ns)
 	for _, count := range []int{1, 1000} {
 		onAll(t, 4, func(r int) error { return byEDM(ctx, cs[r], count) })
 	}
@@ -99,21 +95,13 @@ func TestEDMAfterADeath(t *testing.T) {
 	_, _, ns := fabricWith(t, "mesh:2x2", func(c *node.Config) { c.Kernels = shipped.Kernels })
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	defer cancel()
-	var chips []wire.FabricNodeID
-	for _, n := range ns {
-		chips = append(chips, n.Self())
-	}
-	meet, cs := together(4), make([]*collective.Comm, 4)
-	onAll(t, 4, func(r int) (err error) {
-		cs[r], err = collective.New(ctx, session.New(ns[r]), collective.Options{Chips: chips, Means: collective.EDM, Meet: meet})
-		return err
-	})
+	cs := edmRanks(ctx, t, ns)
 	onAll(t, 4, func(r int) error { return byEDM(ctx, cs[r], 10) })
 	ns[3].Close()
 	for r, err := range errorsOf(3, func(r int) error { return byEDM(ctx, cs[r], 1000) }) {
 		var dead *collective.DeadError
-		if !errors.As(err, &dead) || dead.Chip != chips[3] {
-			t.Errorf("rank %d: %v; want an error that names %s", r, err, chips[3])
+		if !errors.As(err, &dead) || dead.Chip != ns[3].Self() {
+			t.Errorf("rank %d: %v; want an error that names %s", r, err, ns[3].Self())
 		}
 	}
 	cs[3].Close()

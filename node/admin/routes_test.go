@@ -177,7 +177,7 @@ func (c *caller) states(a string) {
 	c.call(a, "GET", "/v1/chip", "ready=1m", "", 200)
 	c.call(a, "GET", "/v1/chip", "ready=soon", "", 400)
 	c.call(a, "GET", "/v1/chip", "ready=2m", "", 400)
-	for _, path := range []string{"/livez", "/readyz", "/metrics", "/v1/fabric", "/v1/chip", "/v1/losses", "/v1/ends", "/v1/members", "/v1/events", "/v1/openapi.json"} {
+	for _, path := range []string{"/livez", "/readyz", "/metrics", "/v1/fabric", "/v1/chip", "/v1/brief", "/v1/losses", "/v1/ends", "/v1/members", "/v1/events", "/v1/openapi.json"} {
 		c.call(a, "GET", path, "", "", 200)
 	}
 	res, text := scrape(c.t, a, token, "application/openmetrics-text;version=1.0.0")

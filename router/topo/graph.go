@@ -167,8 +167,8 @@ func (g *graph) layAll(name string) (d *draft, left int, err error) {
 }
 
 // downshift makes room for exits in tori with connections, because the chips of a torus have no
-// free direction within the mesh. downshift reports whether it changed a torus. downshift turns the rings of one axis into lines, or of both axes. The chips that
-// connections name decide. For a chip in the first or last column, the rows become lines. For a
+// free direction within the mesh. downshift reports whether it changed a torus. downshift turns the
+// rings of one axis or of both axes into lines. The chips that connections name decide. For a chip in the first or last column, the rows become lines. For a
 // chip in the first or last row, the columns become lines. A chip in a corner leaves the choice
 // open, and so does a chip that is not in the first or last row or column. If all named chips leave
 // the choice open, downshift chooses the shorter axis. Spec §3: "TT-Fabric topology can
@@ -221,8 +221,8 @@ func (g *graph) downshift() bool {
 // lay makes a draft with all meshes and connections, and returns the number of cables for which
 // there was no room. If "fair" is false, each connection takes all its cables before the next
 // connection. If "fair" is true, the relaxed connections come last, and take one group each in turn
-// while there is room. lay returns an error if a relaxed connection gets no cable, or if any other
-// connection gets only some of its cables.
+// while there is room. If a relaxed connection gets no cable, lay returns an error. lay also returns
+// an error if a connection that is not relaxed gets only some of its cables.
 func (g *graph) lay(name string, fair bool) (d *draft, out int, err error) {
 	d = newDraft(strings.ToValidUTF8(name, "\uFFFD"), strings.ToValidUTF8(g.path, "\uFFFD"), g.arch)
 	g.open = make([]int, len(g.meshes))

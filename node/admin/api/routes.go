@@ -136,6 +136,7 @@ var stateRoutes = []Route{
 		Params: []Param{{Name: "ready", Type: "", Doc: "The longest time for which the answer waits until the chip is ready, such as 2s; at most 1m. A chip is ready when all its links are up and its tables use all cables. Without this parameter, the chip answers at once."}},
 		Errors: []Failure{{Status: http.StatusBadRequest, When: "The time is not a duration, or out of range."},
 			{Status: http.StatusServiceUnavailable, When: "The chip is not ready, and cannot wait, because it has as many event streams as it may have."}}},
+	{Method: "GET", Path: "/v1/brief", Summary: "Returns the part of the chip's state that a monitor reads every second.", Answers: one(ChipBrief{})},
 	{Method: "GET", Path: "/v1/losses", Summary: "Returns the packet counts of the chip, by port, class and session.", Answers: one(losses.Chip{}),
 		Errors: []Failure{{Status: http.StatusServiceUnavailable, When: "The chip has been closed."}}},
 	{Method: "GET", Path: "/v1/ends", Summary: "Returns how many of the chip's requests have ended, by destination and fate.", Answers: one(flow.Moment{}),

@@ -105,7 +105,7 @@ func (b *Target) ranks(ctx context.Context, links int) (*ranks, error) {
 	}
 	chips := b.fab.Topology.Nodes()
 	g := &ranks{cs: make([]*blocking.Comm, len(chips))}
-	meet := meeting(len(chips))
+	meet := blocking.Together(len(chips))
 	sessions := make([]*session.Session, len(chips))
 	for i, n := range chips {
 		if cl, err := attach.Dial(ctx, sockets[n].Socket, b.fab.Topology); err == nil {
@@ -130,27 +130,6 @@ func (b *Target) ranks(ctx context.Context, links int) (*ranks, error) {
 		return nil, err
 	}
 	return g, nil
-}
-
-// meeting returns a barrier of n callers, which can be used again and again.
-func meeting(n int) func(context.Context) error {
-	var mu sync.Mutex
-	came, all := 0, make(chan struct{})
-	return func(ctx context.Context) error {
-		mu.Lock()
-		wait := all
-		if came++; came == n {
-			close(all)
-			came, all = 0, make(chan struct{})
-		}
-		mu.Unlock()
-		select {
-		case <-wait:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // end closes the communicators and the connections to the chips.

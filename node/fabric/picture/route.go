@@ -1,7 +1,6 @@
 package picture
 
 import (
-	"ttfabric/node/admin/api"
 	"ttfabric/router/route"
 	"ttfabric/wire"
 )
@@ -63,6 +62,3 @@ func (p *Picture) OutOfService() (out []wire.PortID) {
 	}
 	return out
 }
-
-// View returns the latest answer of a chip, or nil if the chip did not answer.
-func (p *Picture) View(n wire.FabricNodeID) *api.ChipView { return p.views[n] }

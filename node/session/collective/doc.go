@@ -26,7 +26,7 @@
 //	u32 tag: a hash of the generation, the chips, the number of the call and the arguments of the call
 //	u16 number of the move in the schedule, modulo 65536
 //	u16 length of the data of the message in bytes
-//	u32 number of the last message that the sender has taken from the FIFO of the same lane in the other direction; 0: not stated
+//	u32 number of the last message that the sender has taken from the opposite FIFO of the same lane; 0: not stated
 //
 // The sender writes all packets of a message at once. The receiver waits for the number of the
 // message in the last packet, and then checks the headers of all packets. So the order in which the
@@ -69,16 +69,11 @@
 // reaches a later operation.
 //
 // During an operation, a rank looks every 200 ms at the chips that it waits for, and every second at all
-// others. If the process of a chip ends, the operation ends on every rank within three times: the silence of a link, the
-// time for which a port may be down before routes avoid it, and the grace period of the router. With the profile lan
-// these are 240 + 200 + 240 ms. A chip whose host answers nothing is late, and counts as dead after 20 seconds. The tests
-// show this over simulated chips, with a death at each of 64 instants of an operation.
-//
-// During an operation, a rank looks every 200 ms at the chips that it waits for, and every second at all
-// others. If the process of a chip ends, the operation ends on every rank within three times: the silence of a link, the
-// time for which a port may be down before routes avoid it, and the grace period of the router. With the profile lan
-// these are 240 + 200 + 240 ms. A chip whose host answers nothing is late, and counts as dead after 20 seconds. The tests
-// show this over simulated chips, with a death at each of 64 instants of an operation.
+// others. If the process of a chip ends, the operation ends on every rank within the sum of three times. The
+// first is the silence of a link. The second is the time for which a port may be down before routes avoid the
+// port. The third is the grace period of the router. With the profile lan these are 240 + 200 + 240 ms. A chip
+// whose host answers nothing is late, and counts as dead after 20 seconds. The tests show this over simulated
+// chips, with a death at each of 64 instants of an operation.
 //
 // A communicator watches chips, and does not watch processes. If a program ends without its chip, the
 // other ranks wait until their contexts end. 'ttfabric run' ends all ranks in this case.

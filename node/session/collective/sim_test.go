@@ -19,27 +19,6 @@ import (
 
 var full = flag.Bool("collective.full", false, "run all cases: 10,000 random calls, and a death at each of 64 instants; scripts/check does so")
 
-// together returns a barrier of n callers, which can be used again and again.
-func together(n int) func(context.Context) error {
-	var mu sync.Mutex
-	came, all := 0, make(chan struct{})
-	return func(ctx context.Context) error {
-		mu.Lock()
-		wait := all
-		if came++; came == n {
-			close(all)
-			came, all = 0, make(chan struct{})
-		}
-		mu.Unlock()
-		select {
-		case <-wait:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
 // errorsOf calls f for n ranks at once, and returns the errors.
 func errorsOf(n int, f func(r int) error) []error {
 	errs := make([]error, n)
@@ -68,7 +47,7 @@ func open(ctx context.Context, t testing.TB, b *bubble, links int) []*collective
 	for _, c := range b.topo.Chips {
 		chips = append(chips, c.Node)
 	}
-	meet := together(len(chips))
+	meet := collective.Together(len(chips))
 	cs := make([]*collective.Comm, len(chips))
 	onAll(t, len(chips), func(r int) (err error) {
 		cs[r], err = collective.New(ctx, session.New(&port{b, r}), collective.Options{Chips: chips, Links: links, Meet: meet})

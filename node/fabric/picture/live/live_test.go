@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,25 +11,14 @@ import (
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/picture"
 	"ttfabric/node/fabric/spec"
-	"ttfabric/node/process"
+	"ttfabric/node/process/processtest"
 	"ttfabric/router/topo"
 )
 
 // TestMain lets the test binary run the chips of a fabric.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "node" {
-		process.Main(nil)
-	}
 	fabric.ServesChips()
-	dir, err := os.MkdirTemp("", "fabrics")
-	if err != nil {
-		panic(err)
-	}
-	os.Setenv("XDG_RUNTIME_DIR", dir)
-	os.Setenv("DOCKER_HOST", "unix://"+dir+"/no-engine.sock")
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	processtest.Main(m)
 }
 
 // soon is the longest time of a step of a test. On an idle machine, a step takes much less time.
