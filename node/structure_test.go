@@ -16,7 +16,7 @@ import (
 // layers is the layer of each package. A package may import only packages of lower layers. Every
 // new package needs an entry.
 var layers = map[string]int{
-	"wire": 1, "router/topo/yamldoc": 1, "router/topo/textproto": 1, "router/topo/arrange": 1, "router/topo/kinds": 1, "router/topo/umdfile": 1, "router/topo/health": 3, "wire/mono": 0, "wire/castagnoli": 0, "node/chart": 0, "node/snapshot": 2,
+	"wire": 1, "router/topo/yamldoc": 1, "router/topo/textproto": 0, "router/topo/arrange": 0, "router/topo/kinds": 0, "router/topo/umdfile": 1, "router/topo/mgd": 1, "router/topo/assign": 1, "router/topo/mapping": 3, "router/topo/health": 3, "wire/mono": 0, "wire/castagnoli": 0, "node/chart": 0, "node/snapshot": 2,
 	"ttlink": 2, "ttlink/fault": 2, "router/topo": 2, "membership": 2, "node/noc": 2,
 	"router/route": 3, "node/traffic": 3, "node/losses": 3, "router/topo/draw": 3, "router/topo/pick": 3,
 	"router": 4, "router/control": 4, "node/collective": 3, "node/collective/tensor": 3, "node/flow": 3, "node/fifo": 3,

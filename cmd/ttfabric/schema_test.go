@@ -34,13 +34,14 @@ import (
 	"ttfabric/node/scenario"
 	"ttfabric/node/snapshot"
 	"ttfabric/node/traffic"
+	"ttfabric/router/topo/mapping"
 	"ttfabric/wire/capture/wireshark"
 )
 
 // printed are the types of the data that each command prints with -o json.
 var printed = map[string][]any{
 	"attach": {output.Up{}, output.Chips{}}, "up": {output.Up{}}, "ls": {[]output.Fabric{}}, "version": {output.Version{}}, "schema": {map[string]any{}, []string{}},
-	"inspect": {output.Chips{}, fabric.LinkDiff{}, fabric.Balance{}, output.Channels{}}, "cabling": {fabric.Cabling{}}, "chip remove": {output.Removed{}}, "doctor": {[]doctor.Finding{}},
+	"inspect": {output.Chips{}, fabric.LinkDiff{}, fabric.Balance{}, output.Channels{}}, "cabling": {fabric.Cabling{}}, "map": {mapping.Mapping{}}, "chip remove": {output.Removed{}}, "doctor": {[]doctor.Finding{}},
 	"validate": {output.Topology{}}, "routes": {output.Routes{}}, "graph": {output.Text{}}, "generate": {output.Text{}}, "pki show": {[]pkiRow{}},
 	"run": {ranks.Report{}}, "ping": {[]pingRow{}}, "mem read": {output.Memory{}}, "mem write": {output.Memory{}}, "mem tiles": {[]noc.Tile{}}, "socket send": {pipe.Result{}}, "socket recv": {pipe.Result{}}, "host queues": {[]host.State{}}, "host read": {output.Memory{}}, "host write": {output.Memory{}}, "traffic": {traffic.Result{}},
 	"bench link": {[]bench.LinkRow{}}, "bench ring": {[]bench.RingRow{}}, "bench collective": {[]bench.CollectiveRow{}}, "job ls": {[]jobRow{}}, "bench rtt": {[]bench.RTTReport{}}, "trace": {[]fabric.Hop{}, traceCounts{}}, "checkpoint": {fabric.LossesSince{}},

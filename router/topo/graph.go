@@ -7,14 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"ttfabric/router/topo/mgd"
 	"ttfabric/wire"
 )
 
-// Limits of a mesh graph descriptor.
-const (
-	maxConnections = 1 << 16 // largest number of connections of one descriptor
-	maxNotes       = 4       // largest number of notes in a [Topology].Layout
-)
+// maxNotes is the largest number of notes in a [Topology].Layout.
+const maxNotes = 4
 
 // graph is the content of a mesh graph descriptor, in YAML or in textual protobuf. The descriptor
 // names meshes and connections between them. A connection asks for a number of cables between two
@@ -75,7 +73,7 @@ func (m *graphMesh) planes() int {
 
 // anyChip and anyDir say that an end of a connection does not give its chip or its direction.
 const (
-	anyChip = -1
+	anyChip = mgd.AnyChip
 	anyDir  = wire.Direction(wire.NumSides)
 )
 
@@ -117,8 +115,8 @@ func (g *graph) note(format string, a ...any) { g.notes = append(g.notes, fmt.Sp
 
 // connect adds a connection to the graph.
 func (g *graph) connect(l graphLink) error {
-	if len(g.links) >= maxConnections {
-		return g.failAt(l.line, "more than %d connections", maxConnections)
+	if len(g.links) >= mgd.MaxConnections {
+		return g.failAt(l.line, "more than %d connections", mgd.MaxConnections)
 	}
 	g.links = append(g.links, l)
 	return nil
