@@ -28,6 +28,7 @@ type process struct {
 	wait     wait
 	budget   int // calls that the kernel may still make in this turn
 	noc      []nocCommand
+	buf      []byte // memory for the data of one NoC command
 	stopping bool
 	ended    bool
 	failed   *End // the kernel's panic

@@ -105,7 +105,7 @@ func TestEDMLeft(t *testing.T) {
 // ranks go on by Shrink.
 func TestEDMReroute(t *testing.T) {
 	runBy(t, collective.EDM, "t3000", 3, func(t *testing.T, b *bubble) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		cs := open(ctx, t, b, 1)
 		call, r := pure.Call{Kind: pure.AllReduce, Count: 100000}, rand.New(rand.NewPCG(2, 1))
