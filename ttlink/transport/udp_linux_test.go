@@ -306,9 +306,6 @@ func TestNetworkIsAway(t *testing.T) {
 func TestWaiting(t *testing.T) {
 	a, b := joinedLinux(t, Options{})
 	stranger := openLinux(t, Options{})
-	if err := stranger.SetPeer(b.local); err != nil {
-		t.Fatal(err)
-	}
 	if b.Waiting() {
 		t.Error("a datagram waits that nobody has sent")
 	}
@@ -322,9 +319,16 @@ func TestWaiting(t *testing.T) {
 	if gather(t, b, 2); b.Waiting() {
 		t.Error("a datagram waits after the port has received both")
 	}
+	late := openLinux(t, Options{}) // has the stranger's datagram before it has a peer
+	if err := stranger.SetPeer(late.local); err != nil {
+		t.Fatal(err)
+	}
 	stranger.Send([]byte("z"), 1)
 	time.Sleep(20 * time.Millisecond)
-	if b.Waiting() {
+	if err := late.SetPeer(a.local); err != nil {
+		t.Fatal(err)
+	}
+	if late.Waiting() {
 		t.Error("the datagram of a stranger counts as one of the peer")
 	}
 }
