@@ -16,7 +16,7 @@ import (
 // layers is the layer of each package. A package may import only packages of lower layers. Every
 // new package needs an entry.
 var layers = map[string]int{
-	"wire": 1, "router/topo/yamldoc": 1, "router/topo/textproto": 0, "router/topo/arrange": 0, "router/topo/kinds": 0, "router/topo/umdfile": 1, "router/topo/mgd": 1, "router/topo/assign": 1, "router/topo/mapping": 3, "router/topo/health": 3, "wire/mono": 0, "wire/castagnoli": 0, "node/chart": 0,
+	"wire": 1, "router/topo/yamldoc": 1, "router/topo/textproto": 0, "router/topo/arrange": 0, "router/topo/kinds": 0, "router/topo/umdfile": 1, "router/topo/mgd": 1, "router/topo/assign": 1, "router/topo/mapping": 3, "router/topo/health": 3, "wire/mono": 0, "wire/castagnoli": 0, "node/chart": 0, "node/snapshot": 2,
 	"ttlink": 2, "ttlink/fault": 2, "router/topo": 2, "membership": 2, "node/noc": 2,
 	"router/route": 3, "node/traffic": 3, "node/losses": 3, "router/topo/draw": 3, "router/topo/pick": 3,
 	"router": 4, "router/control": 4, "node/collective": 3, "node/collective/tensor": 3, "node/flow": 3, "node/fifo": 3,
@@ -25,7 +25,7 @@ var layers = map[string]int{
 	"node/firmware/board": 4, "node/firmware/host": 9,
 	"node/chip": 6, "node/scenario": 5,
 	"node/traffic/client": 6,
-	"node/sim":            7, "node/chip/record": 7,
+	"node/model":          8, "node/sim": 7, "node/chip/record": 7, "node/sim/reliable": 4,
 	"wire/capture": 8, "wire/tracetest": 8, "ttlink/transport": 8, "node/archive": 8, "membership/keyring": 8, "membership/gossip": 9, "node/session": 8, "node/session/socket": 9, "node/session/collective": 9, "node/claim": 3, "node/netem": 8,
 	"ttlink/transport/pki": 8, "ttlink/transport/transporttest": 9, "ttlink/transport/linktest": 9,
 	"node": 9, "ttlink/transport/quicport": 9, "wire/capture/wireshark": 9,

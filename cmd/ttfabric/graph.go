@@ -29,6 +29,7 @@ marks the cables of a route, by the tables that are in force.`,
   ttfabric graph spec-l1 --format dot | neato -n2 -Tpng > spec.png
   ttfabric graph cluster_desc.yaml --format mermaid
   ttfabric graph -f now.svg --route M0D4-M0D6
+  ttfabric graph mesh:4x4 -f tree.svg --route M0D5-M0D15,multicast
   ttfabric graph -f load.svg --by load`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeTopology,
@@ -51,7 +52,7 @@ marks the cables of a route, by the tables that are in force.`,
 	c.Flags().StringVar(&form, "format", "", "form of the drawing: "+strings.Join(draw.Names(), ", ")+" (default: the form that belongs to the ending of the name of --file, else svg)")
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")
 	c.Flags().StringVar(&by, "by", "state", "meaning of the cables' colours in the running fabric: state or load")
-	c.Flags().StringArrayVar(&w.Routes, "route", nil, "a route to mark, such as M0D0-M0D7 or M0D0-M0D7,plane=1; the option may come more than once")
+	c.Flags().StringArrayVar(&w.Routes, "route", nil, "a route to mark, such as M0D0-M0D7 or M0D0-M0D7,plane=1; with ',multicast', the tree to all chips of the rectangle between the two chips; the option may come more than once")
 	completeFormat(c, draw.Names()...)
 	return c
 }

@@ -100,7 +100,7 @@ func commandGroups() []commandGroup {
 		{"Topologies and files, without a running fabric:", []*cobra.Command{newValidate(), newMap(), newRoutes(), newGraph(), newGenerate(), newCompose(), newStack(), newPKI(), newDoctor()}},
 		{"Data:", []*cobra.Command{newRun(), newPing(), newMem(), newSocket(), newTraffic(), newBench(), newTrace(), newCheckpoint(), newHost()}},
 		{"Faults and routing:", []*cobra.Command{newNetem(), newLink(), newRouter(), newPartition(), newHeal(), newGossip(), newReroute(), newRemove(), newRestore(), newScenario()}},
-		{"What happened:", []*cobra.Command{newDashboard(), newTop(), newEvents(), newJob(), newMailbox(), newCapture(), newWireshark(), newRecord(), newReplay()}},
+		{"What happened:", []*cobra.Command{newDashboard(), newTop(), newEvents(), newJob(), newMailbox(), newCapture(), newWireshark(), newRecord(), newReplay(), newSnapshot(), newModel()}},
 		{"Called by other programs:", []*cobra.Command{newNode(), newReady(), newExtcap()}},
 	}
 }

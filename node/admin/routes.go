@@ -31,7 +31,7 @@ func (s *Server) handlers() map[string]http.HandlerFunc {
 
 		"GET /v1/jobs": s.jobs, "POST /v1/jobs": s.startJob, "GET /v1/jobs/end": s.waitJob, "DELETE /v1/jobs": s.stopJob,
 
-		"GET /v1/host": s.host,
+		"GET /v1/host": s.host, "POST /v1/snapshot": s.snapshot,
 
 		"GET /v1/": page, "GET /v1/openapi.json": document,
 	}

@@ -273,6 +273,7 @@ func (s *Sim) start(m *machine) {
 		Behaviour:  chip.Behaviour{Route: s.around.route, Profile: s.around.profile, Slots: s.around.slots, LocalFirst: s.around.localFirst, Timeout: s.around.timeout, TTL: s.ttl, StrictTTL: s.around.strictTTL},
 		MaxPayload: s.around.maxPayload, Window: s.around.window, Seed: s.rng.Uint64(),
 	}
+	s.relive(m, &cfg)
 	if s.around.kernels != nil {
 		cfg.Kernels, cfg.KernelSeed = s.around.kernels, s.rng.Uint64()|1
 	}

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"ttfabric/router/topo"
 	"ttfabric/router/topo/draw"
+	"ttfabric/wire"
 )
 
 // By says what the colours of the cables in a still picture mean.
@@ -92,8 +94,11 @@ func (m *Machine) onRoutes(routes []Route) *draw.Marks {
 // String returns a route in one line, such as "M0D0 to M0D6, plane 0: 3 hops by M0D1, M0D2".
 func (r Route) String() string {
 	text := fmt.Sprintf("%s to %s, plane %d: ", r.Src, r.Dst, r.Plane)
-	if r.None != "" {
+	switch {
+	case r.None != "":
 		return text + r.None
+	case r.All:
+		return r.tree()
 	}
 	var through []string
 	for _, h := range r.Hops[1:] {
@@ -106,6 +111,23 @@ func (r Route) String() string {
 		return text + fmt.Sprintf("%d hops", len(r.Hops))
 	}
 	return text + fmt.Sprintf("%d hops by %s", len(r.Hops), strings.Join(through, ", "))
+}
+
+// tree returns a multicast in one line.
+func (r Route) tree() string {
+	members := 0
+	for i := range r.Hops {
+		if r.Hops[i].Member {
+			members++
+		}
+	}
+	a, _ := wire.ParseFabricNodeID(r.Src)
+	b, _ := wire.ParseFabricNodeID(r.Dst)
+	where := fmt.Sprintf("of the rectangle with %s", r.Dst)
+	if a.Mesh != b.Mesh {
+		where = fmt.Sprintf("of mesh %d", b.Mesh)
+	}
+	return fmt.Sprintf("%s to %s %s, plane %d: a tree of %s", r.Src, topo.Count(members, "chip"), where, r.Plane, topo.Count(len(r.Hops), "hop"))
 }
 
 // text returns the state of a cable in one line.

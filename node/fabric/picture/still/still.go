@@ -28,19 +28,26 @@ const patience = 15 * time.Second
 type way struct {
 	src, dst string
 	plane    int
+	all      bool // the tree of a multicast, see picture.Machine.Tree
 }
 
-// parse reads a route such as M0D0-M0D7, or M0D0-M0D7,plane=1.
+// parse reads a route such as M0D0-M0D7, or M0D0-M0D7,plane=1,multicast.
 func parse(text string) (w way, err error) {
-	ends, rest, more := strings.Cut(text, ",")
+	parts := strings.Split(text, ",")
 	var ok bool
-	if w.src, w.dst, ok = strings.Cut(ends, "-"); !ok {
+	if w.src, w.dst, ok = strings.Cut(parts[0], "-"); !ok {
 		return w, spec.Usagef("route %q: want two chips and perhaps a plane, such as M0D0-M0D7 or M0D0-M0D7,plane=1", text)
 	}
-	if more {
-		value, found := strings.CutPrefix(rest, "plane=")
-		if w.plane, err = strconv.Atoi(value); !found || err != nil {
-			return w, spec.Usagef("route %q: after the chips, want plane=N", text)
+	for _, x := range parts[1:] {
+		value, found := strings.CutPrefix(x, "plane=")
+		switch {
+		case found:
+			w.plane, err = strconv.Atoi(value)
+		case x == "multicast":
+			w.all = true
+		}
+		if err != nil || !found && x != "multicast" {
+			return w, spec.Usagef("route %q: after the chips, want plane=N or multicast", text)
 		}
 	}
 	return w, nil
@@ -66,7 +73,7 @@ type Wanted struct {
 	Form   draw.Form
 	Source string     // file or name of a topology, which need not run; "": the running fabric
 	By     picture.By // meaning of the cables' colours, for a running fabric
-	Routes []string   // routes such as M0D0-M0D7 or M0D0-M0D7,plane=1, at most [MaxRoutes]
+	Routes []string   // routes such as M0D0-M0D7 or M0D0-M0D7,plane=1,multicast, at most [MaxRoutes]
 	Open   func() (*fabric.Fabric, error)
 }
 
@@ -136,7 +143,11 @@ func planned(t *topo.Topology, wanted []way) (*draw.Marks, error) {
 		if err != nil {
 			return nil, err
 		}
-		rs = append(rs, m.Route(p, src, dst, plane))
+		if w.all {
+			rs = append(rs, m.Tree(p, src, dst, plane))
+		} else {
+			rs = append(rs, m.Route(p, src, dst, plane))
+		}
 	}
 	return m.Planned(rs), nil
 }
@@ -164,7 +175,7 @@ func present(ctx context.Context, w Wanted, wanted []way) (*draw.Marks, error) {
 	}
 	var rs []picture.Route
 	for _, w := range wanted {
-		r, err := c.Route(w.src, w.dst, w.plane)
+		r, err := c.Route(w.src, w.dst, w.plane, w.all)
 		if err != nil {
 			return nil, err
 		}

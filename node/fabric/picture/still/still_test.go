@@ -41,10 +41,12 @@ func TestPlanned(t *testing.T) {
 	}{
 		{form: "svg", source: "t3000", want: "plane 1"},
 		{form: "svg", source: "t3000", routes: []string{"M0D0-M0D6", "M0D3-M0D4,plane=1"}, want: "M0D3 to M0D4, plane 1: 4 hops by M0D2, M0D1, M0D0"},
+		{form: "svg", source: "mesh:4x4", routes: []string{"M0D5-M0D15,multicast"}, want: "M0D5 to 8 chips of the rectangle with M0D15, plane 0: a tree of 8 hops"},
+		{form: "svg", source: "2xt3000", routes: []string{"M0D0-M1D3,multicast,plane=1"}, want: "M0D0 to 8 chips of mesh 1, plane 1: a tree of "},
 		{form: "dot", source: "t3000", want: "graph"},
 		{form: "dot", source: "t3000", routes: []string{"M0D0-M0D6"}, fails: "format dot"},
 		{form: "svg", source: "t3000", routes: []string{"M0D0"}, fails: `route "M0D0"`},
-		{form: "svg", source: "t3000", routes: []string{"M0D0-M0D6,plain=1"}, fails: "want plane=N"},
+		{form: "svg", source: "t3000", routes: []string{"M0D0-M0D6,plain=1"}, fails: "want plane=N or multicast"},
 		{form: "svg", source: "t3000", routes: []string{"M0D0-M0D6,plane=2"}, fails: "plane 2"},
 		{form: "svg", source: "t3000", routes: []string{"M0D0-M0D8"}, fails: "M0D8 is not in topology t3000"},
 		{form: "svg", source: "t3000", routes: []string{"M0D0-x"}, fails: "x"},
