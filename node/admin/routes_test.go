@@ -269,6 +269,13 @@ func (c *caller) commands(a, b string) {
 	c.call(a, "GET", "/v1/traffic", "owner=5", "", 200)
 	c.call(a, "GET", "/v1/traffic", "owner=6", "", 404)
 	c.call(a, "DELETE", "/v1/traffic", "owner=6", "", 200) // has no effect
+	if text := c.call(a, "GET", "/v1/traffic", "counts=true&owner=5", "", 200); !strings.Contains(text, `"completed":10`) || strings.Contains(text, "buckets") {
+		c.t.Errorf("counts=true gives %s, want the counts without latencies", text)
+	}
+	if text := c.call(a, "GET", "/v1/traffic", "counts=false", "", 200); !strings.Contains(text, "buckets") {
+		c.t.Errorf("counts=false gives %s, want latencies, too", text)
+	}
+	c.call(a, "GET", "/v1/traffic", "counts=few", "", 400)
 	c.call(a, "DELETE", "/v1/traffic", "owner=x", "", 400)
 	c.call(a, "GET", "/v1/traffic", "owner=-1", "", 400)
 	c.call(a, "GET", "/v1/traffic", "", "", 200)

@@ -172,8 +172,9 @@ var requestRoutes = []Route{
 	{Method: "GET", Path: "/v1/traces", Summary: "Lists the traced packets that the chip has seen, oldest first.", Answers: one([]SightingView{})},
 	{Method: "POST", Path: "/v1/traffic", Summary: "Begins a traffic run in this chip, or sets whether the chip sends in a run that has begun.", Bodies: []any{TrafficStart{}}, Answers: one(OK{}),
 		Errors: []Failure{{Status: http.StatusConflict, When: "The chip takes part in the run of another owner."}, {Status: http.StatusUnprocessableEntity, When: "A value of the run is out of range."}}},
-	{Method: "GET", Path: "/v1/traffic", Summary: "Returns the chip's report of the traffic run so far.", Params: []Param{ownerParam}, Answers: one(traffic.Report{}),
-		Errors: []Failure{badOwner, {Status: http.StatusNotFound, When: "This chip runs no traffic of this owner."}}},
+	{Method: "GET", Path: "/v1/traffic", Summary: "Returns the chip's report of the traffic run so far.", Answers: one(traffic.Report{}),
+		Params: []Param{ownerParam, {Name: "counts", Type: false, Doc: "Leaves out the latencies, which are most of a report."}},
+		Errors: []Failure{{Status: http.StatusBadRequest, When: "The owner is no number of 64 bits, or counts is neither true nor false."}, {Status: http.StatusNotFound, When: "This chip runs no traffic of this owner."}}},
 	{Method: "DELETE", Path: "/v1/traffic", Summary: "Ends the traffic run in this chip.", Params: []Param{ownerParam}, Answers: one(OK{}), Errors: []Failure{badOwner}},
 }
 

@@ -300,7 +300,7 @@ func (c *Comm) Close() {
 	c.mu.Unlock()
 	c.stop()
 	c.calls.Wait()
-	c.settlePosted()
+	c.settlePosted(0)
 	if f := c.orphan(); f != nil {
 		f.leave(c)
 	}

@@ -26,7 +26,8 @@
 //	u32 tag: a hash of the generation, the chips, the number of the call and the arguments of the call
 //	u16 number of the move in the schedule, modulo 65536
 //	u16 length of the data of the message in bytes
-//	u32 number of the last message that the sender has taken from the opposite FIFO of the same lane; 0: not stated
+//	u16 number of the last message that the sender has taken from the opposite FIFO of the same lane, modulo 65536
+//	u16 number of the last message that the sender has taken from the opposite FIFO of the plane's other lane, modulo 65536
 //
 // The sender writes all packets of a message at once. The receiver waits for the number of the
 // message in the last packet, and then checks the headers of all packets. So the order in which the
@@ -34,10 +35,10 @@
 // an unknown outcome does not end an operation. The receiver writes the number of the last message that
 // it has taken into a word at the sender, unless a message to the sender carries this number.
 //
-// If all data of a call to and from a rank are at most 64 KiB, the rank posts the messages of one
-// packet on plane 0 (see [session.Posted]). No chip answers a posted message. If the receiver has not
-// acknowledged a posted message after 200 ms, the sender writes the message again, with an answer. A lost
-// posted message counts in the result of [session.Session.Flush].
+// The sender posts its messages (see [session.Posted]). No chip answers a posted message. If the receiver has not
+// acknowledged a message after 200 ms, the sender reads the headers of the message's packets at the receiver.
+// The sender writes the packets that have not come again, with an answer. A message of one packet is written again
+// without a look. A lost posted packet counts in the result of [session.Session.Flush].
 //
 // # Means
 //

@@ -9,9 +9,11 @@ import (
 	"time"
 )
 
-// A small message is posted, so no chip answers. If a fault loses the message, nobody notices but the
-// receiver, which waits. So the sender writes the message again, this time with an answer, if no
-// acknowledgement has come for sureAfter.
+// Messages are posted, so no chip answers. If a fault loses a message, nobody notices but the
+// receiver, which waits. So the sender looks after the message if no acknowledgement has come for
+// sureAfter: perhaps the message has come, and the receiver is late. The sender reads the headers of the packets
+// of a long message at the receiving chip. The sender writes the packets again that have not come, this time with
+// an answer.
 
 const sureAfter = 200 * time.Millisecond
 
@@ -24,7 +26,7 @@ func (c *Comm) tend() {
 	}
 }
 
-// lookAfterPosted writes posted messages again that nobody has acknowledged for sureAfter.
+// lookAfterPosted looks after the posted messages that nobody has acknowledged for sureAfter.
 // lookAfterPosted returns when all posted messages have come.
 func (c *Comm) lookAfterPosted() {
 	for pause(c.ctx, sureAfter/2) == nil {
@@ -38,7 +40,7 @@ func (c *Comm) lookAfterPosted() {
 	}
 }
 
-// repeatPosted starts to write messages again, and reports whether some posted messages have perhaps not
+// repeatPosted starts to look after messages, and reports whether some posted messages have perhaps not
 // come.
 func (c *Comm) repeatPosted() (more bool) {
 	for _, x := range c.outlets() {
@@ -48,8 +50,10 @@ func (c *Comm) repeatPosted() (more bool) {
 			if due && c.hold(1) {
 				go func() {
 					defer c.calls.Done()
-					p := piece{out: x, slot: i}
-					p.repeat(c, errSilent)
+					for num := range pieces(x.slots[i].packets) {
+						p := piece{out: x, slot: i, num: num}
+						p.repeat(c, errSilent)
+					}
 				}()
 			}
 		}
@@ -64,9 +68,9 @@ func (c *Comm) outlets() []*outlet {
 	return slices.Collect(maps.Values(c.out))
 }
 
-// settlePosted waits until no posted message is under way any more. A ping comes after all earlier
-// messages of its flow. A chip that does not answer within tellMost may still get a posted message.
-func (c *Comm) settlePosted() {
+// settlePosted waits until no posted message of the plane "first" and of later planes is under way any more. A ping
+// comes after all earlier messages of its flow. A chip that does not answer within tellMost may still get a posted message.
+func (c *Comm) settlePosted(first int) {
 	ctx, cancel := context.WithTimeout(context.Background(), tellMost)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -77,14 +81,14 @@ func (c *Comm) settlePosted() {
 			latest = max(latest, x.slots[i].number)
 		}
 		x.mu.Unlock()
-		if latest > x.acked.Load() {
-			wg.Go(func() { _, _ = c.s.Ping(ctx, c.chips[x.To]) })
+		if latest > x.acked.Load() && x.Lane/lanesOfPlane >= first {
+			wg.Go(func() { _, _ = c.s.Ping(ctx, c.chips[x.To], x.plane()) })
 		}
 	}
 	wg.Wait()
 }
 
-// due reports whether the message of a slot must be written again now, and whether it has perhaps not
+// due reports whether the sender must look after the message of a slot now, and whether it has perhaps not
 // come.
 func (x *outlet) due(i int) (due, wait bool) {
 	x.mu.Lock()
@@ -99,6 +103,6 @@ func (x *outlet) due(i int) (due, wait bool) {
 	case s.open > 0 || time.Since(s.posted) < sureAfter:
 		return false, true
 	}
-	s.posted, s.open = time.Time{}, 1
+	s.posted, s.open = time.Time{}, pieces(s.packets)
 	return true, false
 }

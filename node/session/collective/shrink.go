@@ -39,7 +39,8 @@ func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	if why == ErrClosed || again {
 		return nil, ErrClosed
 	}
-	c.calls.Wait() // no write of this rank is under way any more
+	c.calls.Wait()    // no write of this rank that has an answer is under way any more
+	c.settlePosted(1) // posted messages on plane 0 come before the writes of Shrink, which use plane 0
 	a := &agreement{c: c, changed: make(chan struct{}, 1)}
 	var dead *DeadError
 	if errors.As(why, &dead) {

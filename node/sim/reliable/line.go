@@ -83,9 +83,14 @@ type wave struct {
 	late    bool  // the receiver samples waveform B
 	last    int64 // number of the slot sampled last; -1 before the first
 	started bool
+	Slips
+}
+
+// Slips count what a receiver did because its clock and the sender's differ.
+type Slips struct {
 	Missed  int // slots with information that the receiver did not sample
 	Doubled int // slots with information that the receiver sampled twice
-	Slips   int // padding slots that the receiver skipped or repeated
+	Padding int // padding slots that the receiver skipped or repeated
 	Changes int // changes from one waveform to the other
 }
 
@@ -141,7 +146,7 @@ func (l *line) sample(t Time) (s *sentSlot, dead bool) {
 // slip counts a slot that was skipped or repeated.
 func (w *wave) slip(s *sentSlot, lost *int) {
 	if s.pad {
-		w.Slips++
+		w.Padding++
 	} else {
 		*lost++
 	}

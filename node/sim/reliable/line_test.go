@@ -50,7 +50,7 @@ func TestDrift(t *testing.T) {
 		for _, sign := range []float64{1, -1} {
 			for phase := range 4 {
 				w := DriftLine(sign*ppm, Time(phase)*FlitTime/4, slots, PadEvery)
-				if w.Missed+w.Doubled != 0 || ppm > 0 && w.Slips != int(math.Round(ppm*1e-6*slots)) && math.Abs(float64(w.Slips)-ppm*1e-6*slots) > 1 {
+				if w.Missed+w.Doubled != 0 || ppm > 0 && w.Padding != int(math.Round(ppm*1e-6*slots)) && math.Abs(float64(w.Padding)-ppm*1e-6*slots) > 1 {
 					t.Errorf("%v ppm, phase %d/4: %+v, want about %.0f slips of padding", sign*ppm, phase, w, ppm*1e-6*slots)
 				}
 			}
@@ -104,7 +104,7 @@ func TestOneChannelAlone(t *testing.T) {
 		plain bool
 		want  float64
 	}{{false, 14.0 / 16}, {true, 0.999}} {
-		got, err := ChannelAlone(Config{Mesh: Mesh{4, 2}, NoTokens: c.plain, Aligned: true})
+		got, err := ChannelAlone(Config{Mesh: Mesh{4, 2}, NoTokens: c.plain, Phase: OnePhase})
 		if err != nil || math.Abs(got-c.want) > 0.01 {
 			t.Errorf("without tokens %v: one channel uses %.3f of the link, want %.3f; %v", c.plain, got, c.want, err)
 		}
@@ -147,7 +147,7 @@ func TestPriorities(t *testing.T) {
 // TestParityAndStatus inverts one bit of a data flit. The receiver discards the slot and marks the link
 // faulty; the sender learns this by the bits PE and U/D of the next slot (RR §2.2, Table 2).
 func TestParityAndStatus(t *testing.T) {
-	n, err := New(Config{Mesh: Mesh{2, 2}, Seed: 1, Aligned: true})
+	n, err := New(Config{Mesh: Mesh{2, 2}, Seed: 1, Phase: OnePhase})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-
-	"ttfabric/wire"
 )
 
 // Load is an experiment: packets of one length arrive at each endpoint at random times (a Poisson
@@ -66,16 +64,28 @@ type loadRun struct {
 
 // Run runs the experiment.
 func (l Load) Run() (Point, error) {
-	if err := l.check(); err != nil {
+	r, err := l.start()
+	if err != nil {
 		return Point{}, err
+	}
+	if err := r.run(r.to + Time(l.Drain)*FlitTime); err != nil {
+		return Point{}, err
+	}
+	return r.point(), nil
+}
+
+// start returns the experiment before its first packet.
+func (l Load) start() (*loadRun, error) {
+	if err := l.check(); err != nil {
+		return nil, err
 	}
 	pairs, err := Pairs(l.Mesh, l.Pattern)
 	if err != nil {
-		return Point{}, err
+		return nil, err
 	}
 	n, err := New(l.Config)
 	if err != nil {
-		return Point{}, err
+		return nil, err
 	}
 	switch f := l.Failed; {
 	case f.Node:
@@ -84,7 +94,7 @@ func (l Load) Run() (Point, error) {
 		err = n.Cut(f.At, f.Dir)
 	}
 	if err != nil {
-		return Point{}, err
+		return nil, err
 	}
 	n.RunUntil(2 * warmUp * FlitTime)
 	r := &loadRun{Load: &l, n: n, pairs: pairs, rng: rand.New(rand.NewPCG(l.Seed, 99)), words: make([]uint64, l.Words), born: map[uint64]Time{}}
@@ -95,10 +105,7 @@ func (l Load) Run() (Point, error) {
 	for i := range r.next {
 		r.next[i] = n.Now() + r.wait()
 	}
-	if err := r.run(r.to + Time(l.Drain)*FlitTime); err != nil {
-		return Point{}, err
-	}
-	return r.point(), nil
+	return r, nil
 }
 
 func (r *loadRun) wait() Time { return Time(r.rng.ExpFloat64() * r.pause) }
@@ -164,58 +171,4 @@ func (r *loadRun) point() Point {
 		p.Mean, p.P99 = math.NaN(), math.NaN()
 	}
 	return p
-}
-
-// ChannelAlone sends long packets from (0,0) three hops along one row of a mesh with dimension-ordered
-// routing, so that they use one virtual channel. The result is the share of the first link's flit
-// times with a data flit, while one packet is under way.
-func ChannelAlone(cfg Config) (float64, error) {
-	cfg.Policy = Ordered
-	if cfg.Mesh.W < 4 {
-		return 0, fmt.Errorf("%v has less than four columns", cfg.Mesh)
-	}
-	n, err := New(cfg)
-	if err != nil {
-		return 0, err
-	}
-	const data, settled = 20_000, 200
-	if err := n.Send(&Packet{Dst: Place{3, 0}, Words: make([]uint64, data)}); err != nil {
-		return 0, err
-	}
-	n.RunUntil(n.Now() + settled*FlitTime)
-	before := n.nodes[1].Stats.Bodies
-	const window = 10_000
-	n.RunUntil(n.Now() + window*FlitTime)
-	return float64(n.nodes[1].Stats.Bodies-before) / window, n.Check()
-}
-
-// DriftLine runs one line for a number of slots. The sender's clock is the nominal one, the receiver's
-// differs by the given parts per million and has the given phase. Every slot carries information,
-// except one of each "pad" slots; 0 means no padding.
-func DriftLine(ppm float64, phase Time, slots, pad int) (w struct{ Missed, Doubled, Slips, Changes int }) {
-	l := &line{cut: math.MaxInt64, cycle: Cycle, wave: wave{last: -1}}
-	mine := FlitTime - Time(math.Round(ppm*1e-6*float64(FlitTime)))
-	at := phase + 8*FlitTime
-	for k := range slots {
-		sent := Time(k) * FlitTime
-		for ; at < sent; at += mine {
-			l.sample(at)
-		}
-		l.put(sentSlot{ready: sent + assembledAfter*Cycle, sent: sent, pad: pad > 0 && k%pad == 0})
-	}
-	w.Missed, w.Doubled, w.Slips, w.Changes = l.wave.Missed, l.wave.Doubled, l.wave.Slips, l.wave.Changes
-	return w
-}
-
-// Lost returns the number of slots with information that the receivers of all links missed or took
-// twice.
-func (n *Network) Lost() (lost int) {
-	for i := range n.nodes {
-		for d := range wire.Direction(wire.NumDirections) {
-			if l := n.nodes[i].out[d]; l != nil {
-				lost += l.wave.Missed + l.wave.Doubled
-			}
-		}
-	}
-	return lost
 }

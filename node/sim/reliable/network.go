@@ -16,10 +16,19 @@ type Config struct {
 	Policy    Policy
 	NoTokens  bool    // plain wormhole routing: one copy of each flit, no token; faults must come before packets
 	NoPadding bool    // the routers never turn off the crossbar
-	Aligned   bool    // all clocks tick at once; without it, each clock has a phase of its own
+	Phase     Phase   // how the clocks of the routers lie to each other
 	Drift     float64 // each clock differs from 100 MHz by at most this many parts per million; 0 to maxDrift
 	Seed      uint64
 }
+
+// Phase says how the clocks of the routers lie to each other at the start.
+type Phase uint8
+
+const (
+	AnyPhase    Phase = iota // each router has a phase of its own, from 0 up to a flit time
+	WholeCycles              // each router's flit times begin in one cycle or in the other
+	OnePhase                 // all flit times begin at once
+)
 
 // maxDrift is the largest [Config.Drift], in parts per million.
 const maxDrift = 10_000
@@ -72,8 +81,11 @@ func New(cfg Config) (*Network, error) {
 		x := &n.nodes[i]
 		at := m.Place(i)
 		x.cycle = Cycle
-		if !cfg.Aligned {
+		switch cfg.Phase {
+		case AnyPhase:
 			x.tick = Time(seeds.Int64N(int64(FlitTime)))
+		case WholeCycles:
+			x.tick = Cycle * Time(seeds.IntN(FlitCycles))
 		}
 		if cfg.Drift > 0 {
 			x.cycle += Time(math.Round((2*seeds.Float64() - 1) * cfg.Drift * 1e-6 * float64(Cycle)))

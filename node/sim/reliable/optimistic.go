@@ -87,10 +87,7 @@ func (r *Router) adaptive(pr *Problem) (out uint8, hop Hop, ok bool) {
 		}
 	}
 	n := 0
-	for d := range wire.Direction(wire.NumDirections) {
-		if !dirs.Has(d) {
-			continue
-		}
+	for d := range dirs.all() {
 		for v := Adaptive0; v <= Adaptive1; v++ {
 			if !r.free(d, v) {
 				continue

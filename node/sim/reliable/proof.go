@@ -100,6 +100,7 @@ type prover struct {
 	m                Mesh
 	rule             Rule
 	f                Failure
+	ban              bool
 	v                Verdict
 	direct, extended [proofChannels]channels // successors of each channel
 
@@ -127,11 +128,14 @@ const (
 // A packet that was under way when the failure came holds only channels that a packet from the node
 // behind them may hold now, or channels of a dead link, for which nobody waits. A side of the mesh
 // beyond [MaxProof] is an error.
-func Prove(m Mesh, r Rule, f Failure) (Verdict, error) {
+func Prove(m Mesh, r Rule, f Failure) (Verdict, error) { return prove(m, r, f, true) }
+
+// prove is Prove with or without the ban that keeps a packet from going back after a side step.
+func prove(m Mesh, r Rule, f Failure, ban bool) (Verdict, error) {
 	if m.W < 1 || m.H < 1 || m.W > MaxProof || m.H > MaxProof {
 		return Verdict{}, fmt.Errorf("a proof for %v; each side is 1 to %d nodes", m, MaxProof)
 	}
-	p := &prover{m: m, rule: r, f: f}
+	p := &prover{m: m, rule: r, f: f, ban: ban}
 	for i := range m.Nodes() {
 		p.toward(m.Place(i))
 	}
@@ -209,11 +213,9 @@ func (p *prover) search(s int) {
 	if n == 0 && productive == 0 && !(p.f.Node && p.dst == p.f.At) {
 		p.longest[s] = astray
 	}
-	for d := range wire.Direction(wire.NumDirections) {
-		if productive.Has(d) {
-			next := p.follow(s, &pr, Hop{Dir: d, Class: ClassAdaptive})
-			p.later[s].addAll(&p.later[next])
-		}
+	for d := range productive.all() {
+		next := p.follow(s, &pr, Hop{Dir: d, Class: ClassAdaptive})
+		p.later[s].addAll(&p.later[next])
 	}
 	node := p.m.Index(pr.At)
 	for _, h := range hops[:n] {
@@ -231,7 +233,7 @@ func (p *prover) search(s int) {
 func (p *prover) follow(s int, pr *Problem, h Hop) int {
 	next := p.state(&Problem{
 		At: pr.At.Step(h.Dir), Came: true, From: h.Dir.Opposite(),
-		Stays: h.Stays, Ban: h.Class == ClassFault && !h.Stays,
+		Stays: h.Stays, Ban: p.ban && h.Class == ClassFault && !h.Stays,
 	})
 	switch p.seen[next] {
 	case unseen:

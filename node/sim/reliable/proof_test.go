@@ -83,6 +83,25 @@ func TestLiteralRule(t *testing.T) {
 	}
 }
 
+// TestBan shows why a packet must not go back at once after a side step in y. Without the ban, packets
+// can hop for ever if one of the 12 links along x or one of the 16 nodes has failed. Packets to the dead
+// node count, too.
+func TestBan(t *testing.T) {
+	m, livelocks := Mesh{4, 4}, 0
+	for _, f := range Failures(m) {
+		v, err := prove(m, RuleA, f, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Livelock {
+			livelocks++
+		}
+	}
+	if livelocks != 12+16 {
+		t.Errorf("without the ban, %d of %d failures of %v have a livelock, want 28", livelocks, len(Failures(m)), m)
+	}
+}
+
 // around finds that a cycle of channels leads from node to node, beside the dead node.
 func around(t *testing.T, dead Place, cycle []string) {
 	t.Helper()

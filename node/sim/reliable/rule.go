@@ -2,6 +2,7 @@ package reliable
 
 import (
 	"fmt"
+	"iter"
 
 	"ttfabric/wire"
 )
@@ -50,6 +51,17 @@ func (s Dirs) Has(d wire.Direction) bool { return s>>d&1 == 1 }
 
 // With returns the set with direction d added.
 func (s Dirs) With(d wire.Direction) Dirs { return s | 1<<d }
+
+// all yields the directions of the set.
+func (s Dirs) all() iter.Seq[wire.Direction] {
+	return func(yield func(wire.Direction) bool) {
+		for d := range wire.Direction(wire.NumDirections) {
+			if s.Has(d) && !yield(d) {
+				return
+			}
+		}
+	}
+}
 
 // Rule is the fault-handling computation (RR §4): where a packet goes whose dimension-ordered
 // channel is faulty.
