@@ -308,6 +308,13 @@ func (o *outputs) faults() {
 
 // happened runs the commands that show what happened.
 func (o *outputs) happened(home string) {
+	before, after := filepath.Join(home, "before.json"), filepath.Join(home, "after.json")
+	o.prints("snapshot", "--file "+before)
+	o.must("router", "pause", "M0D0")
+	o.prints("snapshot", "--payload --file "+after)
+	o.must("router", "resume", "M0D0")
+	o.prints("snapshot diff", before+" "+after)
+	o.prints("model", "--drain --from "+before)
 	o.prints("ls", "")
 	o.prints("inspect", "M0D0")
 	o.prints("inspect", "--losses")

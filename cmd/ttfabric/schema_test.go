@@ -52,7 +52,7 @@ var printed = map[string][]any{
 	"router raw": {[]api.RouterView{}}, "router ttlink": {[]api.RouterView{}},
 	"gossip show": {[]api.GossipView{}}, "gossip cut": {output.GossipChips{}}, "gossip heal": {output.GossipChips{}}, "gossip impair": {output.GossipChips{}}, "gossip keygen": {output.Key{}},
 	"gossip keys install": {[]fabric.KeyRow{}}, "gossip keys list": {[]fabric.KeyRow{}}, "gossip keys remove": {[]fabric.KeyRow{}}, "gossip keys rotate": {[]fabric.KeyRow{}}, "gossip keys use": {[]fabric.KeyRow{}},
-	"snapshot": {snapshot.File{}}, "snapshot diff": {[]snapshot.Difference{}}, "model": {model.Result{}},
+	"snapshot": {output.Snapshot{}}, "snapshot diff": {[]snapshot.Difference{}}, "model": {model.Result{}},
 	"scenario list": {[]listedScenario{}}, "scenario run": {[]scenario.Report{}}, "events": {api.EventView{}}, "capture": {fabriccapture.Frame{}}, "mailbox": {[]output.Mailbox{}},
 	"wireshark install": {[]wireshark.Step{}}, "wireshark show": {shownWireshark{}}, "record stop": {[]stopped{}}, "replay": {[]replay.Result{}, replay.Record{}, api.EventView{}},
 }

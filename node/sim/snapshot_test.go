@@ -223,7 +223,8 @@ func drain(t *testing.T, d *Driven, f *snapshot.File, packets map[string][]snaps
 // their replies, probes and posted requests must be restored, too. Each request must end as it would
 // without the snapshot.
 func TestSnapshotOfAllKinds(t *testing.T) {
-	for _, machine := range []string{"t3000", "torus:3x3", "2xt3000"} {
+	parts := 0
+	for _, machine := range []string{"t3000", "torus:3x3", "2xt3000", "mesh:3x3"} {
 		kind := func(src, dst, k int) flow.Request {
 			r := writeAt(256)(src, dst, k)
 			switch k % 7 {
@@ -280,10 +281,23 @@ func TestSnapshotOfAllKinds(t *testing.T) {
 		if want := a.Open - posted - a.Probes; fates[flow.FateDone] != want || len(fates) != 1 {
 			t.Errorf("%s: %d requests of programs were open, and ended as %v", machine, want, fates)
 		}
+		for _, m := range l.s.machines {
+			if n := m.chip.Status().Counters.Duplicates; n != 0 {
+				t.Errorf("%s: %d requests came to %s twice", machine, n, m.node)
+			}
+		}
+		f.Packets(func(_ *snapshot.Chip, p *snapshot.Packet) {
+			if p.Parts != 0 {
+				parts++
+			}
+		})
 		r := l.s.account()
 		if n := r.Unexplained(); n != 0 {
 			t.Errorf("%s: %d packets are unexplained: %+v", machine, n, unexplained(&r))
 		}
+	}
+	if parts == 0 {
+		t.Error("no snapshot has a multicast of which some copies have left")
 	}
 }
 
