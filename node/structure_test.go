@@ -31,7 +31,7 @@ var layers = map[string]int{
 	"node": 9, "ttlink/transport/quicport": 9, "wire/capture/wireshark": 9,
 	"node/admin/api": 9, "node/admin/attach": 9, "node/admin/barrier": 9, "node/admin/attach/server": 10, "node/fabric/spec": 9, "node/admin/api/schema": 8,
 	"node/admin": 10, "node/fabric/folder": 10,
-	"node/netem/ports": 10, "node/fabric/container": 11, "node/output": 11, "node/output/screen": 8, "node/output/fit": 8, "node/chip/record/replay": 11, "node/rank": 11, "node/rank/launched": 8,
+	"node/netem/ports": 10, "node/fabric/container": 11, "node/output": 11, "node/output/screen": 8, "node/output/fit": 8, "node/output/mapped": 9, "node/chip/record/replay": 11, "node/rank": 11, "node/rank/launched": 8,
 	"node/fabric": 12, "node/doctor": 12, "node/process": 12,
 	"node/fabric/bench": 13, "node/fabric/pipe": 13, "node/process/processtest": 13, "node/fabric/capture": 13, "node/fabric/watch": 13, "node/fabric/ranks": 13, "node/fabric/picture": 10, "node/fabric/picture/live": 14, "node/fabric/picture/still": 15, "node/fabric/dashboard": 15, "node/fabric/top": 15, "node/scenario/live": 13,
 	"cmd/ttfabric": 16, "node/rank/shift": 14, "node/rank/allreduce": 14, "node/process/shift": 14, "node/edm/gather": 14, "scripts/compare": 14, "scripts/shim": 11, "scripts/garbage": 14, "scripts/hostile": 14, "scripts/lab": 14,

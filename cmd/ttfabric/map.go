@@ -6,6 +6,7 @@ import (
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/output"
 	"ttfabric/node/output/fit"
+	"ttfabric/node/output/mapped"
 	"ttfabric/router/topo/assign"
 	"ttfabric/router/topo/mapping"
 )
@@ -50,7 +51,7 @@ together, and exits with code 3.`,
 			if as == "json" {
 				return printJSON(c, m)
 			}
-			output.ShowMapping(c.OutOrStdout(), m, func(header ...any) *fit.Table { return newTable(c, header...) })
+			mapped.Show(c.OutOrStdout(), m, func(header ...any) *fit.Table { return newTable(c, header...) })
 			return nil
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", "write the topology of the mapping to this file")

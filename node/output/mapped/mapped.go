@@ -1,4 +1,5 @@
-package output
+// Package mapped prints which chips of a machine take the places of a mesh graph descriptor.
+package mapped
 
 import (
 	"cmp"
@@ -13,9 +14,9 @@ import (
 	"ttfabric/router/topo/mapping"
 )
 
-// ShowMapping prints a mapping as tables and sentences. The function newTable returns a table with the given
+// Show prints a mapping as tables and sentences. The function newTable returns a table with the given
 // columns.
-func ShowMapping(w io.Writer, m *mapping.Mapping, newTable func(header ...any) *fit.Table) {
+func Show(w io.Writer, m *mapping.Mapping, newTable func(header ...any) *fit.Table) {
 	tw := newTable("Chip", "Host", "UMD", "Tray,location", "Unique id", "Pinned")
 	tw.Least("Unique id", "Pinned", "Host", "Tray,location")
 	for _, p := range m.Chips {
