@@ -48,6 +48,9 @@ the file into the simulator. The command names the chips that do not answer.`,
 			if err != nil {
 				return err
 			}
+			if len(ds) == 0 {
+				fmt.Fprintln(c.ErrOrStderr(), "The snapshots have no difference.")
+			}
 			head, rows := output.DifferenceTable(ds)
 			return show(c, ds, head, rows)
 		}})
