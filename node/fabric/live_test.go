@@ -427,6 +427,24 @@ func TestRemoveAfterACrash(t *testing.T) {
 	gone(t, f.Dir, chips)
 }
 
+// knows waits until a chip knows the given number of members by gossip. Links may come up before.
+func knows(ctx context.Context, t *testing.T, f *Fabric, n wire.FabricNodeID, members int) {
+	t.Helper()
+	c, err := f.Client(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for {
+		if list, err := c.Members(ctx); err != nil {
+			t.Fatal(err)
+		} else if len(list) == members {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
 // TestAttachToChips attaches to a running fabric through the API of one chip, as a user on another
 // machine does.
 func TestAttachToChips(t *testing.T) {
@@ -437,6 +455,7 @@ func TestAttachToChips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	knows(ctx, t, f, f.Topology.Nodes()[1], 2) // Attach finds the chips that this chip knows by gossip
 	apis := []string{f.Running()[1].API}
 	if _, err := Attach(ctx, "", apis, token); err == nil || !strings.Contains(err.Error(), "choose another --name") {
 		t.Errorf("Attach with the name of the running fabric returned the error %v; want the advice to choose another --name", err)
