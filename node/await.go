@@ -26,6 +26,7 @@ const wordLen = 4
 type awaited struct {
 	look func() (ended bool) // looks at the words; at the end of the wait, look tells the program
 	fail func(error)         // tells the program that the wait has ended with an error
+	soon bool                // at the end of the wait, the program submits requests at once; see [session.Replier]
 }
 
 // StartAwait calls "done" once, as soon as the word at address a of the chip's memory passes the
@@ -34,6 +35,11 @@ type awaited struct {
 // If "done" has already been called, the returned function returns false. If the node closes during
 // the wait, "done" gets ErrClosed. On a closed node, StartAwait returns ErrClosed.
 func (n *Node) StartAwait(a wire.NocAddr, t session.Test, value uint32, done func(word uint32, err error)) (cancel func() bool, err error) {
+	return n.startAwait(a, t, value, false, done)
+}
+
+// startAwait does what StartAwait does. If "soon" is set, the program submits requests soon after the wait.
+func (n *Node) startAwait(a wire.NocAddr, t session.Test, value uint32, soon bool, done func(word uint32, err error)) (cancel func() bool, err error) {
 	w := &awaited{func() bool {
 		word, o := n.word(a)
 		if o != wire.OutcomeDone || !t.Holds(word, value) {
@@ -41,7 +47,7 @@ func (n *Node) StartAwait(a wire.NocAddr, t session.Test, value uint32, done fun
 		}
 		done(word, nil)
 		return true
-	}, func(err error) { done(0, err) }}
+	}, func(err error) { done(0, err) }, soon}
 	closed := true
 	n.locked(func(now mono.Time) {
 		closed = false
@@ -126,7 +132,7 @@ func (n *Node) StartHold(words []session.Word, done func(now []uint32, err error
 		}
 		done(now, nil)
 		return true
-	}, func(err error) { done(nil, err) }}
+	}, func(err error) { done(nil, err) }, false}
 	closed := true
 	n.locked(func(mono.Time) {
 		closed = false
@@ -154,16 +160,20 @@ func (n *Node) StartHold(words []session.Word, done func(now []uint32, err error
 	}, err
 }
 
-// lookAtWords ends the waits whose words pass their tests. The node calls lookAtWords after each step.
-func (n *Node) lookAtWords() {
+// lookAtWords ends the waits whose words pass their tests. The node calls lookAtWords after each step. If a program
+// now submits requests soon, lookAtWords returns true.
+func (n *Node) lookAtWords() (soon bool) {
 	kept := n.waiting.words[:0]
 	for _, w := range n.waiting.words {
 		if !w.look() {
 			kept = append(kept, w)
+		} else {
+			soon = soon || w.soon
 		}
 	}
 	clear(n.waiting.words[len(kept):])
 	n.waiting.words = kept
+	return soon
 }
 
 // endWaits ends all waits on words, because the node closes.
@@ -177,12 +187,25 @@ func (n *Node) endWaits() {
 // Await waits until the word at address a of the chip's memory passes the test against the value, or
 // until ctx ends; see [session.Waiter].
 func (n *Node) Await(ctx context.Context, a wire.NocAddr, t session.Test, value uint32) (uint32, error) {
+	return n.await(ctx, a, t, value, false)
+}
+
+// AwaitReply does what Await does, for a program that submits requests or waits again at once; see
+// [session.Replier].
+func (n *Node) AwaitReply(ctx context.Context, a wire.NocAddr, t session.Test, value uint32) (uint32, error) {
+	return n.await(ctx, a, t, value, true)
+}
+
+func (n *Node) await(ctx context.Context, a wire.NocAddr, t session.Test, value uint32, soon bool) (uint32, error) {
+	if word, ok := n.passes(a, t, value); ok { // a wait that ends at once needs no memory
+		return word, nil
+	}
 	type end struct {
 		word uint32
 		err  error
 	}
 	ended := make(chan end, 1)
-	cancel, err := n.StartAwait(a, t, value, func(word uint32, err error) { ended <- end{word, err} })
+	cancel, err := n.startAwait(a, t, value, soon, func(word uint32, err error) { ended <- end{word, err} })
 	if err != nil {
 		return 0, err
 	}
@@ -191,17 +214,41 @@ func (n *Node) Await(ctx context.Context, a wire.NocAddr, t session.Test, value 
 		return e.word, e.err
 	case <-ctx.Done():
 		cancel()
-		return 0, fmt.Errorf("chip %s: the word at %s did not become %s: %w", n.cfg.Node, a, wanted(t, value), ctx.Err())
+		return 0, &unmetError{n.cfg.Node, a, t, value, ctx.Err()}
 	}
 }
 
-// wanted describes the value that a wait waits for.
-func wanted(t session.Test, value uint32) string {
-	if t == session.AtLeast {
-		return fmt.Sprintf("at least %d", value)
-	}
-	return fmt.Sprint(value)
+// passes returns a word, and reports whether the word passes the test against a value now.
+func (n *Node) passes(a wire.NocAddr, t session.Test, value uint32) (word uint32, ok bool) {
+	n.locked(func(mono.Time) {
+		var o wire.Outcome
+		word, o = n.word(a)
+		ok = o == wire.OutcomeDone && t.Holds(word, value)
+	})
+	return word, ok
 }
+
+// unmetError is the error of a wait that has ended with its context. Programs often end a wait, so the message is made
+// only when somebody reads it.
+type unmetError struct {
+	chip  wire.FabricNodeID
+	at    wire.NocAddr
+	test  session.Test
+	value uint32
+	err   error // error of the context
+}
+
+// Error names the chip, the address, and the value that the wait waited for.
+func (e *unmetError) Error() string {
+	least := ""
+	if e.test == session.AtLeast {
+		least = "at least "
+	}
+	return fmt.Sprintf("chip %s: the word at %s did not become %s%d: %v", e.chip, e.at, least, e.value, e.err)
+}
+
+// Unwrap returns the error of the context.
+func (e *unmetError) Unwrap() error { return e.err }
 
 // Claim claims a part of the chip; see [session.Claimer]. The claim of a program in the chip's process ends only
 // by the function "release", or with the chip.

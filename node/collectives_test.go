@@ -16,38 +16,22 @@ import (
 	"ttfabric/wire"
 )
 
-// together returns a barrier of n callers, which can be used again and again.
-func together(n int) func(context.Context) error {
-	var mu sync.Mutex
-	came, all := 0, make(chan struct{})
-	return func(ctx context.Context) error {
-		mu.Lock()
-		wait := all
-		if came++; came == n {
-			close(all)
-			came, all = 0, make(chan struct{})
-		}
-		mu.Unlock()
-		select {
-		case <-wait:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
 // communicators opens the communicators of all chips.
 func communicators(ctx context.Context, t testing.TB, ns []*node.Node, links int) []*collective.Comm {
 	t.Helper()
-	var chips []wire.FabricNodeID
+	return communicatorsWith(ctx, t, ns, collective.Options{Links: links})
+}
+
+// communicatorsWith opens the communicators of all chips, with the given options.
+func communicatorsWith(ctx context.Context, t testing.TB, ns []*node.Node, o collective.Options) []*collective.Comm {
+	t.Helper()
 	for _, n := range ns {
-		chips = append(chips, n.Self())
+		o.Chips = append(o.Chips, n.Self())
 	}
-	meet := together(len(ns))
+	o.Meet = collective.Together(len(ns))
 	cs := make([]*collective.Comm, len(ns))
 	onAll(t, len(ns), func(r int) (err error) {
-		cs[r], err = collective.New(ctx, session.New(ns[r]), collective.Options{Chips: chips, Links: links, Meet: meet})
+		cs[r], err = collective.New(ctx, session.New(ns[r]), o)
 		return err
 	})
 	return cs
@@ -146,7 +130,7 @@ func TestCollectives(t *testing.T) {
 			for _, n := range ns {
 				chips = append(chips, n.Self())
 			}
-			meet := together(len(ns))
+			meet := collective.Together(len(ns))
 			for range 3 {
 				onAll(t, len(ns), func(x int) (err error) {
 					data := bytes.Repeat([]byte{7}, 5000)

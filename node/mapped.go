@@ -137,6 +137,7 @@ func (n *Node) lookOften(c *clock) {
 			if found {
 				n.work[asked].Steps++
 				n.settle(asked, now)
+				n.send(asked)
 			}
 			for _, t := range n.hosts.tiles {
 				if now.Before(t.soon) {

@@ -98,8 +98,10 @@ type livePort struct {
 
 // livePorts are the ports of a live chip.
 type livePorts struct {
-	ports []*livePort
-	byCh  [wire.MaxChannels]*livePort
+	ports    []*livePort
+	yielded  int  // number of times that a port's goroutine has left its step to another one since the chip last ran
+	replying bool // a port's goroutine lets programs submit requests, and then sends
+	byCh     [wire.MaxChannels]*livePort
 }
 
 // Node is a live chip. The methods of Node are safe for concurrent use.

@@ -50,6 +50,9 @@ func (n *Node) step(why cause, f func(now mono.Time)) {
 		n.work[why].Steps++
 		f(now)
 		n.settle(why, now)
+		if why != submitted || !n.replying {
+			n.send(why)
+		}
 	})
 }
 
@@ -69,12 +72,14 @@ func (n *Node) locked(f func(now mono.Time)) {
 	panics = false
 }
 
-// settle runs the chip until nothing moves, and sends the resulting datagrams. The argument "begun"
-// is the time at which the work began.
-func (n *Node) settle(why cause, begun mono.Time) {
+// settle runs the chip until nothing moves. The argument "begun" is the time at which the work began. If a program
+// submits requests soon, settle returns true. The caller then calls the method "send", but may first let the program
+// run.
+func (n *Node) settle(why cause, begun mono.Time) (soon bool) {
 	for _, p := range n.ports {
 		p.fresh = false
 	}
+	n.yielded = 0
 	now := n.now()
 	n.chip.Pump(now)
 	for moved, more := 0, true; more; {
@@ -85,21 +90,29 @@ func (n *Node) settle(why cause, begun mono.Time) {
 			n.chip.Pump(now)
 		}
 	}
-	ran := n.now()
 	if len(n.waiting.words) > 0 {
-		n.lookAtWords() // first, because programs wait for these words, and sending the datagrams takes longer than looking
+		soon = n.lookAtWords() // first, because programs wait for these words, and sending the datagrams takes longer than looking
 	}
-	n.drain(now)
-	end := n.now()
+	n.work[why].Time += n.now().Sub(begun)
+	return soon
+}
+
+// send sends the chip's datagrams, and hands results and events to programs.
+func (n *Node) send(why cause) {
+	n.replying = false
+	begun := n.now()
+	n.drain(begun)
+	took := n.now().Sub(begun)
 	w := &n.work[why]
-	w.Time += end.Sub(begun)
-	w.Sending += end.Sub(ran)
+	w.Time += took
+	w.Sending += took
 }
 
 // read passes the datagrams that a port receives to the chip, until the port is closed. If several
 // ports have datagrams, the goroutines of these ports are ready to run. Gosched lets these
 // goroutines pass their datagrams to the chip, too. Then the first goroutine runs the chip for all.
-// Each link can then send the results of all these datagrams in one GSO buffer.
+// Each link can then send the results of all these datagrams in one GSO buffer. If a program waits for the datagrams
+// to submit requests, a second Gosched lets the program run before the chip sends.
 func (n *Node) read(p *livePort) {
 	var b transport.Batch
 	for {
@@ -123,12 +136,25 @@ func (n *Node) read(p *livePort) {
 			w.Time += n.now().Sub(now)
 		})
 		runtime.Gosched()
+		soon := false
 		n.locked(func(now mono.Time) {
-			if p.fresh {
-				n.settle(received, now)
+			if p.fresh && !n.yields(now, p) {
+				if soon = n.settle(received, now); soon {
+					n.replying = true
+				} else {
+					n.send(received)
+				}
 			}
 			b.Poll = n.patience(now, p)
 		})
+		if soon {
+			runtime.Gosched()
+			n.locked(func(now mono.Time) {
+				if n.replying && !n.yields(now, p) {
+					n.send(received)
+				}
+			})
+		}
 	}
 }
 
@@ -156,4 +182,26 @@ func (n *Node) patience(now mono.Time, p *livePort) time.Duration {
 		}
 	}
 	return creditPoll
+}
+
+// queue is a port that knows whether a datagram of its peer waits.
+type queue interface{ Waiting() bool }
+
+// yields reports whether the goroutine of port p leaves the rest of its step to the goroutine of another port, in whose
+// socket a datagram of the peer waits. The chip's answers to the datagrams of both ports then leave together. Between
+// two runs of the chip, the goroutines yield at most once for each port.
+func (n *Node) yields(now mono.Time, p *livePort) bool {
+	if n.yielded >= len(n.ports) {
+		return false
+	}
+	for _, q := range n.ports {
+		if q == p || q.heard == 0 || now.Sub(q.heard) >= aloneFor {
+			continue
+		}
+		if w, ok := q.pipe.(queue); ok && w.Waiting() {
+			n.yielded++
+			return true
+		}
+	}
+	return false
 }

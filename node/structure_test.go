@@ -16,24 +16,24 @@ import (
 // layers is the layer of each package. A package may import only packages of lower layers. Every
 // new package needs an entry.
 var layers = map[string]int{
-	"wire": 1, "router/topo/yamldoc": 1, "router/topo/textproto": 1, "router/topo/arrange": 1, "router/topo/kinds": 1, "router/topo/umdfile": 1, "router/topo/health": 3, "wire/mono": 0, "wire/castagnoli": 0, "node/chart": 0,
+	"wire": 1, "router/topo/yamldoc": 1, "router/topo/textproto": 0, "router/topo/arrange": 0, "router/topo/kinds": 0, "router/topo/umdfile": 1, "router/topo/mgd": 1, "router/topo/assign": 1, "router/topo/mapping": 3, "router/topo/health": 3, "wire/mono": 0, "wire/castagnoli": 0, "node/chart": 0, "node/snapshot": 2,
 	"ttlink": 2, "ttlink/fault": 2, "router/topo": 2, "membership": 2, "node/noc": 2,
 	"router/route": 3, "node/traffic": 3, "node/losses": 3, "router/topo/draw": 3, "router/topo/pick": 3,
 	"router": 4, "router/control": 4, "node/collective": 3, "node/collective/tensor": 3, "node/flow": 3, "node/fifo": 3,
 	"node/session/device": 4, "node/session/linear": 6, "node/session/mesh": 6,
-	"node/kernel": 5, "node/firmware": 5, "node/kernel/guide": 6, "node/edm": 6, "node/edm/allgather": 7, "node/edm/reducescatter": 7, "node/edm/edmtest": 8, "node/kernel/shipped": 8,
+	"node/kernel": 5, "node/firmware": 5, "node/kernel/guide": 6, "node/edm": 6, "node/edm/allgather": 7, "node/edm/reducescatter": 7, "node/edm/schedule": 7, "node/edm/edmtest": 8, "node/kernel/shipped": 8,
 	"node/firmware/board": 4, "node/firmware/host": 9,
 	"node/chip": 6, "node/scenario": 5,
 	"node/traffic/client": 6,
-	"node/sim":            7, "node/chip/record": 7, "node/sim/reliable": 4,
+	"node/model":          8, "node/sim": 7, "node/chip/record": 7, "node/sim/reliable": 4,
 	"wire/capture": 8, "wire/tracetest": 8, "ttlink/transport": 8, "node/archive": 8, "membership/keyring": 8, "membership/gossip": 9, "node/session": 8, "node/session/socket": 9, "node/session/collective": 9, "node/claim": 3, "node/netem": 8,
 	"ttlink/transport/pki": 8, "ttlink/transport/transporttest": 9, "ttlink/transport/linktest": 9,
 	"node": 9, "ttlink/transport/quicport": 9, "wire/capture/wireshark": 9,
 	"node/admin/api": 9, "node/admin/attach": 9, "node/admin/barrier": 9, "node/admin/attach/server": 10, "node/fabric/spec": 9, "node/admin/api/schema": 8,
 	"node/admin": 10, "node/fabric/folder": 10,
-	"node/netem/ports": 10, "node/fabric/container": 11, "node/output": 11, "node/output/screen": 8, "node/output/fit": 8, "node/chip/record/replay": 11, "node/rank": 11, "node/rank/launched": 8,
+	"node/netem/ports": 10, "node/fabric/container": 11, "node/output": 11, "node/output/screen": 8, "node/output/fit": 8, "node/output/mapped": 9, "node/chip/record/replay": 11, "node/rank": 11, "node/rank/launched": 8,
 	"node/fabric": 12, "node/doctor": 12, "node/process": 12,
-	"node/fabric/bench": 13, "node/fabric/pipe": 13, "node/fabric/capture": 13, "node/fabric/watch": 13, "node/fabric/ranks": 13, "node/fabric/picture": 10, "node/fabric/picture/live": 14, "node/fabric/dashboard": 15, "node/fabric/top": 15, "node/scenario/live": 13,
+	"node/fabric/bench": 13, "node/fabric/pipe": 13, "node/process/processtest": 13, "node/fabric/capture": 13, "node/fabric/watch": 13, "node/fabric/ranks": 13, "node/fabric/picture": 10, "node/fabric/picture/live": 14, "node/fabric/picture/still": 15, "node/fabric/dashboard": 15, "node/fabric/top": 15, "node/scenario/live": 13,
 	"cmd/ttfabric": 16, "node/rank/shift": 14, "node/rank/allreduce": 14, "node/process/shift": 14, "node/edm/gather": 14, "scripts/compare": 14, "scripts/shim": 11, "scripts/garbage": 14, "scripts/hostile": 14, "scripts/lab": 14,
 }
 

@@ -54,6 +54,20 @@ func ParseTimeout(s string) (Timeout, error) {
 	return t, nil
 }
 
+// String returns the actions of the timeout, in the form that [ParseTimeout] reads.
+func (t Timeout) String() string {
+	var on []string
+	for i, yes := range []bool{!t.Quiet, t.Drop, t.Drain} {
+		if yes {
+			on = append(on, timeoutActions[i])
+		}
+	}
+	if len(on) == 0 {
+		return "none"
+	}
+	return strings.Join(on, ",")
+}
+
 // looksPerTimeout is the number of times that the router looks for stuck packets within one
 // timeout.
 const looksPerTimeout = 4

@@ -27,6 +27,21 @@
 // default. With this default, a frame carries 1472 bytes of payload, or less if the frame size of
 // the link is smaller.
 //
+// # Marks
+//
+// A mark is an MMIO write of 4 bytes to the register with the address FFBF3000 (hexadecimal) of the
+// ethernet tile at the other end. Hardware has no such register. The 4 bytes are the number of a cut,
+// which is not 0. Bits 0 and 1 of the number say whether the chips save the payloads of packets, and
+// the memory of their tiles. A later cut has a higher number (wrapping).
+//
+// When a chip begins a cut, it saves its state, and sends a mark with the cut's number over each link
+// that is up. A chip begins a cut when somebody asks for the cut, or when the first mark of the cut
+// comes. The frames of packets that the chip sent before its cut have lower sequence numbers than the
+// frame of the mark. The frames of packets that the chip sends after its cut have higher sequence
+// numbers. So the packets that come over a link between the receiver's own cut and the mark were under
+// way at the cut. A chip ignores a mark of a cut that it has begun already, and a mark of an earlier
+// cut that comes within 15 s of its latest cut. An implementation without snapshots may ignore marks.
+//
 // # Compliance mode
 //
 // Compliance mode (Spec §2.1) sends payloads of standard Ethernet without TT-link. A person sets

@@ -41,6 +41,18 @@ const (
 	NumQueues = 3
 )
 
+// MarkRegister is the address of a register of our own in each ethernet tile. An MMIO write of a cut's
+// number to this register is the mark of a cut, see "Marks" in the package documentation. Hardware has
+// no such register.
+const MarkRegister = 0xFFBF3000
+
+// Bits of a cut's number. All other bits tell cuts apart: a later cut has a higher number (wrapping).
+const (
+	CutPayload = 1 << 0 // the chips save packets with their payloads
+	CutMemory  = 1 << 1 // the chips save the memory of their tiles
+	CutStep    = 1 << 2 // distance of the numbers of two cuts with equal bits
+)
+
 // Offsets within a frame.
 const (
 	offMagic   = 0  // 'T', 'T'

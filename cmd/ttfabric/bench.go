@@ -135,7 +135,7 @@ FILE-utilisation.svg.`,
 			if err != nil && !cutShort(c, len(rows), run.Measurements(), "measurement") {
 				return err
 			}
-			if err := errors.Join(writeChart(f.plot, bench.LinkChart(x, y, rows)), writeChart(besides(f.plot, "utilisation"), bench.UtilisationChart(rows, frame))); err != nil {
+			if err := errors.Join(writeChart(f.plot, bench.LinkChart(x, y, rows)), writeChart(bench.Besides(f.plot, "utilisation"), bench.UtilisationChart(rows, frame))); err != nil {
 				return err
 			}
 			if format == "json" {
@@ -162,14 +162,4 @@ func noneOrTwo(_ *cobra.Command, args []string) error {
 		return fmt.Errorf("%s: want two neighbouring chips, or no argument for the chips at the ends of the first cable", topo.Count(len(args), "argument"))
 	}
 	return nil
-}
-
-// besides inserts "-" and the argument "what" before the ending of the file's name in
-// path. If path is empty, besides returns "".
-func besides(path, what string) string {
-	if path == "" {
-		return ""
-	}
-	ext := filepath.Ext(path)
-	return strings.TrimSuffix(path, ext) + "-" + what + ext
 }

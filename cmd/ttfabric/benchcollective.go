@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ttfabric/node/collective"
 	"ttfabric/node/fabric/bench"
@@ -14,8 +15,8 @@ import (
 
 func newBenchCollective() *cobra.Command {
 	var run bench.CollectiveRun
-	var least, most, typ, redop, scheme string
-	times, root := 0, 0
+	var o bench.CollectiveOptions
+	var f benchFlags
 	c := &cobra.Command{Use: "collective OPERATION", Short: "Time collective operations between all chips", Args: cobra.ExactArgs(1), ValidArgs: collective.Kinds(),
 		Long: `The command performs a collective operation between all chips, and prints the table
 of nccl-tests. Operations: ` + strings.Join(collective.Kinds(), ", ") + `.
@@ -29,34 +30,34 @@ of nccl-tests. Operations: ` + strings.Join(collective.Kinds(), ", ") + `.
   eff     busbw divided by the topology's bound: the rate of a link on a line, or
           twice this rate on a ring. The command first measures the rate of a link.
 
-The ranks run in this process, attached to their chips by Unix sockets.`,
-		Example: "  ttfabric bench collective all-reduce -b 8 -e 64M -f 2\n  ttfabric bench collective all-gather -b 1M -e 1M --iters 5 -o json",
+The last lines name the start and the time of each chip for the largest size. The
+chip that began last did not wait for others. The ranks run in this process, attached
+to their chips by Unix sockets. --plot FILE.svg draws busbw by size into FILE.svg, and
+busbw by the number of ranks into FILE-ranks.svg.`,
+		Example: "  ttfabric bench collective all-reduce -b 8 -e 64M -f 2 --plot sums.svg\n  ttfabric bench collective all-gather -b 1M -e 1M --iters 5 --ranks 2,4,8 -o json",
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			format, err := format(c)
 			if err != nil {
 				return err
 			}
-			if run.Call, run.Sizes, err = bench.ParseCollective(args[0], typ, redop, scheme, least, most, times); err != nil {
+			if err := o.Apply(args[0], &run); err != nil {
 				return err
 			}
-			run.Call.Root = root
-			b, err := benchOn(c, &benchFlags{})
+			b, err := benchOn(c, &f)
 			if err != nil {
 				return err
 			}
-			var rows []bench.CollectiveRow
-			if format != "json" {
-				fmt.Fprint(c.OutOrStdout(), bench.CollectiveHead(&run))
+			out := c.OutOrStdout()
+			if format == "json" {
+				out = nil
 			}
-			bar := screen.NewProgress(c.ErrOrStderr(), "sizes", len(run.Sizes))
-			err = b.Collective(c.Context(), run, func(r bench.CollectiveRow) {
-				if rows = append(rows, r); format != "json" {
-					fmt.Fprint(c.OutOrStdout(), r.Line())
-				}
-				bar.Set(len(rows))
-			})
+			bar := screen.NewProgress(c.ErrOrStderr(), "sizes", run.Measurements())
+			rows, err := b.CollectiveTable(c.Context(), run, out, bar.Set)
 			bar.Stop()
-			if err != nil && !cutShort(c, len(rows), len(run.Sizes), "size") {
+			if err != nil && !cutShort(c, len(rows), run.Measurements(), "size") {
+				return err
+			}
+			if err := errors.Join(writeChart(f.plot, bench.CollectiveBySize(rows)), writeChart(bench.Besides(f.plot, "ranks"), bench.CollectiveByRanks(rows))); err != nil {
 				return err
 			}
 			text, wrong := bench.CollectiveFoot(rows)
@@ -70,15 +71,23 @@ The ranks run in this process, attached to their chips by Unix sockets.`,
 			}
 			return errors.Join(err, c.Context().Err())
 		}}
-	c.Flags().StringVarP(&least, "minbytes", "b", "8", "smallest size in bytes, with K, M or G")
-	c.Flags().StringVarP(&most, "maxbytes", "e", "16M", "largest size in bytes, with K, M or G")
-	c.Flags().IntVarP(&times, "stepfactor", "f", 2, "factor between two sizes")
-	c.Flags().IntVar(&run.Rounds, "iters", 20, "calls that are timed, for each size")
-	c.Flags().IntVarP(&run.Warm, "warmup", "w", 5, "calls before the timed calls, for each size")
-	c.Flags().StringVarP(&typ, "datatype", "d", "float", "type of the elements: float, bfloat16, int32 or uint8")
-	c.Flags().StringVar(&redop, "redop", "sum", "reduction: sum, prod, min or max")
-	c.Flags().StringVar(&scheme, "scheme", "auto", "how the data travel: auto, halves, both, direct or doubling")
-	c.Flags().IntVarP(&root, "root", "r", 0, "rank that is the root")
-	c.Flags().IntVar(&run.Links, "links", 1, "number of planes that carry the data")
+	collectiveFlags(c.Flags(), &run, &o)
+	c.Flags().StringVar(&f.plot, "plot", "", "also draw the results into this SVG `file`")
 	return c
+}
+
+// collectiveFlags adds the flags that say what the command measures.
+func collectiveFlags(fs *pflag.FlagSet, run *bench.CollectiveRun, o *bench.CollectiveOptions) {
+	fs.StringVarP(&o.Least, "minbytes", "b", "8", "smallest size in bytes, with K, M or G")
+	fs.StringVarP(&o.Most, "maxbytes", "e", "16M", "largest size in bytes, with K, M or G")
+	fs.IntVarP(&o.Times, "stepfactor", "f", 2, "factor between two sizes")
+	fs.IntVar(&run.Rounds, "iters", 20, "calls that are timed, for each size")
+	fs.IntVarP(&run.Warm, "warmup", "w", 5, "calls before the timed calls, for each size")
+	fs.StringVarP(&o.Type, "datatype", "d", "float", "type of the elements: float, bfloat16, int32 or uint8")
+	fs.StringVar(&o.Redop, "redop", "sum", "reduction: sum, prod, min or max")
+	fs.StringVar(&o.Scheme, "scheme", "auto", "how the data travel: auto, halves, both, direct or doubling")
+	fs.IntVarP(&o.Root, "root", "r", 0, "rank that is the root")
+	fs.IntVar(&run.Links, "links", 1, "number of planes that carry the data")
+	fs.IntSliceVar(&run.Ranks, "ranks", nil, "numbers of ranks, on the first chips of the fabric; without --ranks: all chips")
+	fs.StringVar(&o.Means, "means", "fabric", "what moves the data: fabric, or edm for kernels and ERISC data movers")
 }

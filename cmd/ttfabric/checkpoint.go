@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/fabric"
-	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 )
 
@@ -61,9 +59,9 @@ Exit code 5 if anything is lost, open or unknown.`,
 				}
 				return noteCheckpoint(c, file, now)
 			}
-			before, err := readCheckpoint(c.Context(), since)
+			before, err := fabric.ReadCheckpoint(c.Context(), since)
 			if err != nil {
-				return err
+				return spec.Usagef("--since: %w", err)
 			}
 			l := fabric.LostSince(ctx, cs, before)
 			if file != "" {
@@ -78,31 +76,13 @@ Exit code 5 if anything is lost, open or unknown.`,
 	return c
 }
 
-// maxCheckpoint is the size of the largest checkpoint file that the command
-// reads, in bytes. The checkpoint of the largest fabric is many times smaller.
-const maxCheckpoint = 256 << 20
-
+// noteCheckpoint writes a checkpoint to a file, and says so on stderr.
 func noteCheckpoint(c *cobra.Command, file string, now fabric.Checkpoint) error {
-	b, err := json.MarshalIndent(now, "", " ")
-	if err != nil {
-		return err
+	err := now.Write(file)
+	if err == nil {
+		fmt.Fprintf(c.ErrOrStderr(), "Wrote a checkpoint of %d chips to %s at %s.\n", len(now.Chips), file, time.Now().Format(time.TimeOnly))
 	}
-	if err := folder.WriteFile(file, append(b, '\n')); err != nil {
-		return err
-	}
-	fmt.Fprintf(c.ErrOrStderr(), "Wrote a checkpoint of %d chips to %s at %s.\n", len(now.Chips), file, time.Now().Format(time.TimeOnly))
-	return nil
-}
-
-func readCheckpoint(ctx context.Context, file string) (v fabric.Checkpoint, err error) {
-	b, err := folder.ReadFile(ctx, file, maxCheckpoint)
-	if err != nil {
-		return v, spec.Usagef("--since: %w", err)
-	}
-	if err := json.Unmarshal(b, &v); err != nil || len(v.Chips) == 0 {
-		return v, spec.Usagef("--since %s: the file holds no checkpoint; 'ttfabric checkpoint -f FILE' writes a checkpoint", file)
-	}
-	return v, nil
+	return err
 }
 
 func tellLosses(c *cobra.Command, format string, l *fabric.LossesSince) error {

@@ -70,6 +70,8 @@ var replaced = map[string]string{
 var elsewhere = map[string]string{
 	"README.md: scripts/check": "the check runs this test",
 
+	"node/rank/README.md: ttfabric run --up t3000 /usr/bin/python3 scripts/python/train_torch.py --cut M0D5-M0D6": "needs torch; scripts/prove-torch runs the program",
+
 	"ttlink/transport/README.md: ttfabric events --type port": "needs a machine with another key; TestPSKRefusesWithReason in ttlink/transport compares the text of the line",
 
 	"node/sim/README.md: go test ./node/sim -run TestLoadCurves -sim.curves curves -timeout 60m": "takes ten minutes; TestCommittedCurves of every test run compares the first point of each curve",

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -73,7 +72,7 @@ func printLosses(c *cobra.Command, r *fabric.Balance) {
 	for _, x := range r.Chips {
 		p := &x.Packets
 		tw.AppendRow(table.Row{x.Chip, life(x.Incarnation), p.Injected.Total(), p.Copied.Total(), p.Received.Total(), p.Delivered.Total(), p.Forwarded.Total(),
-			p.Sent.Total(), dropText(p), x.InFlight.Total(), x.Unexplained})
+			p.Sent.Total(), p.DropText(), x.InFlight.Total(), x.Unexplained})
 	}
 	for _, g := range r.Gone {
 		in := fmt.Sprint(g.Received.Total())
@@ -127,22 +126,3 @@ func printLosses(c *cobra.Command, r *fabric.Balance) {
 
 // life returns the upper 32 bits of an incarnation in hexadecimal.
 func life(i wire.Incarnation) string { return fmt.Sprintf("%08x", uint64(i)>>32) }
-
-// dropText returns the numbers of packets that a chip dropped, by reason, in words. If
-// there are none, dropText returns "0".
-func dropText(p *losses.Packets) string {
-	var parts []string
-	for r := wire.DropReason(1); r < wire.NumDropReasons; r++ {
-		n := p.Dropped[r].Total()
-		if r == wire.DropMalformed {
-			n += p.Malformed.Total()
-		}
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, r))
-		}
-	}
-	if len(parts) == 0 {
-		return "0"
-	}
-	return strings.Join(parts, ", ")
-}

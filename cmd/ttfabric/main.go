@@ -97,10 +97,10 @@ type commandGroup struct {
 func commandGroups() []commandGroup {
 	return []commandGroup{
 		{"A fabric:", []*cobra.Command{newUp(), newDown(), newLs(), newInspect(), newCabling(), newAttach(), newChip(), newProfile()}},
-		{"Topologies and files, without a running fabric:", []*cobra.Command{newValidate(), newRoutes(), newGraph(), newGenerate(), newCompose(), newStack(), newPKI(), newDoctor()}},
+		{"Topologies and files, without a running fabric:", []*cobra.Command{newValidate(), newMap(), newRoutes(), newGraph(), newGenerate(), newCompose(), newStack(), newPKI(), newDoctor()}},
 		{"Data:", []*cobra.Command{newRun(), newPing(), newMem(), newSocket(), newTraffic(), newBench(), newTrace(), newCheckpoint(), newHost()}},
 		{"Faults and routing:", []*cobra.Command{newNetem(), newLink(), newRouter(), newPartition(), newHeal(), newGossip(), newReroute(), newRemove(), newRestore(), newScenario()}},
-		{"What happened:", []*cobra.Command{newDashboard(), newTop(), newEvents(), newJob(), newMailbox(), newCapture(), newWireshark(), newRecord(), newReplay()}},
+		{"What happened:", []*cobra.Command{newDashboard(), newTop(), newEvents(), newJob(), newMailbox(), newCapture(), newWireshark(), newRecord(), newReplay(), newSnapshot(), newModel()}},
 		{"Called by other programs:", []*cobra.Command{newNode(), newReady(), newExtcap()}},
 	}
 }

@@ -48,6 +48,21 @@ func printJSON(c *cobra.Command, v any) error {
 	return screen.JSON(c.OutOrStdout(), v)
 }
 
+// show prints v as JSON, or a table with a head and rows.
+func show(c *cobra.Command, v any, head []any, rows [][]any) error {
+	if f, err := format(c); err != nil {
+		return err
+	} else if f == "json" {
+		return printJSON(c, v)
+	}
+	tw := newTable(c, head...)
+	for _, r := range rows {
+		tw.AppendRow(r)
+	}
+	tw.Render()
+	return nil
+}
+
 // printLine prints v, one of many values, as a line of JSON. With --output yaml, the
 // line is an item of a YAML list.
 func printLine(c *cobra.Command, v any) error {

@@ -207,6 +207,12 @@ func (o *outputs) alone(home string) {
 	o.prints("validate", o.write("thin.yaml", strings.Join(lines[:len(lines)-3], ""))) // without the last cable
 	square := strings.SplitAfter(o.must("generate", "mesh:2x2"), "    - a: M0D2/0\n")  // the cables between M0D2 and M0D3 come last
 	o.prints("validate", o.write("noted.yaml", square[0][:len(square[0])-len("    - a: M0D2/0\n")]+"missing: [[M0D2, M0D3]]\nleft_out: [{count: 2, what: pinnings, why: an emulated chip has no tray}]\n"))
+	two := `mesh { mesh_descriptor: "M0" mesh_id: %d }`
+	o.prints("map", o.write("two.textproto", `mesh_descriptors { name: "M0" arch: WORMHOLE_B0 device_topology { dims: [ 2, 2 ] } channels { count: 4 policy: RELAXED } }
+graph_descriptors { name: "G" type: "FABRIC" instances { `+fmt.Sprintf(two, 0)+` } instances { `+fmt.Sprintf(two, 1)+` }
+  connections { nodes { `+fmt.Sprintf(two, 0)+` } nodes { `+fmt.Sprintf(two, 1)+` } channels { count: 2 } } }
+top_level_instance { graph { graph_descriptor: "G" } }
+`)+" t3000")
 	o.prints("routes", "--topology spec-l1")
 	o.prints("graph", "n300")
 	o.prints("generate", "mesh:2x2")
@@ -302,6 +308,13 @@ func (o *outputs) faults() {
 
 // happened runs the commands that show what happened.
 func (o *outputs) happened(home string) {
+	before, after := filepath.Join(home, "before.json"), filepath.Join(home, "after.json")
+	o.prints("snapshot", "--file "+before)
+	o.must("router", "pause", "M0D0")
+	o.prints("snapshot", "--payload --file "+after)
+	o.must("router", "resume", "M0D0")
+	o.prints("snapshot diff", before+" "+after)
+	o.prints("model", "--drain --from "+before)
 	o.prints("ls", "")
 	o.prints("inspect", "M0D0")
 	o.prints("inspect", "--losses")

@@ -111,11 +111,11 @@ func TestAlike(t *testing.T) {
 	row := func(mesh, chip int, routes ...string) output.L0Row {
 		return output.L0Row{Src: wire.FabricNodeID{Mesh: wire.MeshID(mesh), Chip: wire.ChipID(chip)}, Routes: routes}
 	}
-	got := alike([]output.L0Row{row(0, 0, "-"), row(1, 0, "-", "E"), row(1, 1, "W", "-"), row(4, 0, "-"), row(7, 0, "-", "E"), row(7, 1, "x", "-")})
-	if s := fmt.Sprint(len(got), got[0].meshes, got[1].meshes, got[2].meshes); s != "3 [0 4] [1] [7]" {
+	got := output.Alike([]output.L0Row{row(0, 0, "-"), row(1, 0, "-", "E"), row(1, 1, "W", "-"), row(4, 0, "-"), row(7, 0, "-", "E"), row(7, 1, "x", "-")})
+	if s := fmt.Sprint(len(got), got[0].Meshes, got[1].Meshes, got[2].Meshes); s != "3 [0 4] [1] [7]" {
 		t.Error(s)
 	}
-	if s := ofMeshes([]wire.MeshID{0, 4, 9}); s != "meshes 0, 4 and 9" {
+	if s := output.OfMeshes([]wire.MeshID{0, 4, 9}); s != "meshes 0, 4 and 9" {
 		t.Error(s)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -94,7 +92,7 @@ func runRanks(c *cobra.Command, args []string, f *runFlags) (err error) {
 	if f.asChip && f.up == "" {
 		return spec.Usagef("--as-chip: each rank is a chip, so the fabric must not run already; name the topology of the fabric with --up")
 	}
-	program, err := rankProgram(args[0])
+	program, err := ranks.Find(args[0])
 	if err != nil {
 		return err
 	}
@@ -126,21 +124,6 @@ func runRanks(c *cobra.Command, args []string, f *runFlags) (err error) {
 		return &rankError{rep.Attempts[len(rep.Attempts)-1].Why, rep.ExitCode}
 	}
 	return nil
-}
-
-// rankProgram returns the path of the executable that the command line names as PROGRAM.
-func rankProgram(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if errors.Is(err, exec.ErrDot) {
-		err = fmt.Errorf("the program is only in the present folder: write ./%s", filepath.Base(name))
-	}
-	if err == nil {
-		path, err = filepath.Abs(path)
-	}
-	if err != nil {
-		return "", spec.Usagef("PROGRAM %s: want an executable file: %w", name, err)
-	}
-	return path, nil
 }
 
 // fabric returns the fabric of the run. With --as-chip, the chips do not run yet. If the command

@@ -28,17 +28,20 @@ import (
 	"ttfabric/node/fabric/pipe"
 	"ttfabric/node/fabric/ranks"
 	"ttfabric/node/firmware/host"
+	"ttfabric/node/model"
 	"ttfabric/node/noc"
 	"ttfabric/node/output"
 	"ttfabric/node/scenario"
+	"ttfabric/node/snapshot"
 	"ttfabric/node/traffic"
+	"ttfabric/router/topo/mapping"
 	"ttfabric/wire/capture/wireshark"
 )
 
 // printed are the types of the data that each command prints with -o json.
 var printed = map[string][]any{
 	"attach": {output.Up{}, output.Chips{}}, "up": {output.Up{}}, "ls": {[]output.Fabric{}}, "version": {output.Version{}}, "schema": {map[string]any{}, []string{}},
-	"inspect": {output.Chips{}, fabric.LinkDiff{}, fabric.Balance{}, output.Channels{}}, "cabling": {fabric.Cabling{}}, "chip remove": {output.Removed{}}, "doctor": {[]doctor.Finding{}},
+	"inspect": {output.Chips{}, fabric.LinkDiff{}, fabric.Balance{}, output.Channels{}}, "cabling": {fabric.Cabling{}}, "map": {mapping.Mapping{}}, "chip remove": {output.Removed{}}, "doctor": {[]doctor.Finding{}},
 	"validate": {output.Topology{}}, "routes": {output.Routes{}}, "graph": {output.Text{}}, "generate": {output.Text{}}, "pki show": {[]pkiRow{}},
 	"run": {ranks.Report{}}, "ping": {[]pingRow{}}, "mem read": {output.Memory{}}, "mem write": {output.Memory{}}, "mem tiles": {[]noc.Tile{}}, "socket send": {pipe.Result{}}, "socket recv": {pipe.Result{}}, "host queues": {[]host.State{}}, "host read": {output.Memory{}}, "host write": {output.Memory{}}, "traffic": {traffic.Result{}},
 	"bench link": {[]bench.LinkRow{}}, "bench ring": {[]bench.RingRow{}}, "bench collective": {[]bench.CollectiveRow{}}, "job ls": {[]jobRow{}}, "bench rtt": {[]bench.RTTReport{}}, "trace": {[]fabric.Hop{}, traceCounts{}}, "checkpoint": {fabric.LossesSince{}},
@@ -49,6 +52,7 @@ var printed = map[string][]any{
 	"router raw": {[]api.RouterView{}}, "router ttlink": {[]api.RouterView{}},
 	"gossip show": {[]api.GossipView{}}, "gossip cut": {output.GossipChips{}}, "gossip heal": {output.GossipChips{}}, "gossip impair": {output.GossipChips{}}, "gossip keygen": {output.Key{}},
 	"gossip keys install": {[]fabric.KeyRow{}}, "gossip keys list": {[]fabric.KeyRow{}}, "gossip keys remove": {[]fabric.KeyRow{}}, "gossip keys rotate": {[]fabric.KeyRow{}}, "gossip keys use": {[]fabric.KeyRow{}},
+	"snapshot": {output.Snapshot{}}, "snapshot diff": {[]snapshot.Difference{}}, "model": {model.Result{}},
 	"scenario list": {[]listedScenario{}}, "scenario run": {[]scenario.Report{}}, "events": {api.EventView{}}, "capture": {fabriccapture.Frame{}}, "mailbox": {[]output.Mailbox{}},
 	"wireshark install": {[]wireshark.Step{}}, "wireshark show": {shownWireshark{}}, "record stop": {[]stopped{}}, "replay": {[]replay.Result{}, replay.Record{}, api.EventView{}},
 }

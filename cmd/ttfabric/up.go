@@ -14,7 +14,6 @@ import (
 	"ttfabric/node/doctor"
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/container"
-	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/output"
 )
@@ -125,7 +124,7 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 		return nil
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "Fabric %q is up. Ctrl-C stops it.\n", fab.Name())
-	return hold(c, fab, exits)
+	return fab.Hold(c.Context(), c.ErrOrStderr(), exits)
 }
 
 func printDryRun(c *cobra.Command, d *spec.DryRun) error {
@@ -145,45 +144,4 @@ func printDryRun(c *cobra.Command, d *spec.DryRun) error {
 		fmt.Fprintln(c.ErrOrStderr(), s)
 	}
 	return nil
-}
-
-// hold waits for Ctrl-C and then removes the fabric. Meanwhile, hold reports chips that end.
-// If another command takes the fabric down, hold returns.
-func hold(c *cobra.Command, fab *fabric.Fabric, exits fabric.Exits) error {
-	out := c.ErrOrStderr()
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	tell := func(e folder.Exit) {
-		_, how := e.How()
-		fmt.Fprintf(out, "chip %s has ended %s: %s\n'ttfabric up -d' or 'ttfabric chip start %s' starts the chip again.\n", e.Chip, how, fab.LastWords(e.Chip), e.Chip)
-	}
-	var stopped []folder.Exit // chips that ended with exit code 0; perhaps 'down' stopped them, so the command waits before it reports them
-	var since time.Time       // time at which the first chip in stopped ended
-	for {
-		select {
-		case e := <-exits:
-			if e.Err != nil {
-				tell(e)
-				continue
-			}
-			if len(stopped) == 0 {
-				since = time.Now()
-			}
-			stopped = append(stopped, e)
-		case <-tick.C:
-			if fab.Gone() {
-				fmt.Fprintln(out, "Another command has taken the fabric down.")
-				return nil
-			}
-			if time.Since(since) > folder.StopTime { // 'down' would have removed the run folder by now
-				for _, e := range stopped {
-					tell(e)
-				}
-				stopped = nil
-			}
-		case <-c.Context().Done():
-			fmt.Fprintln(out, "Stopping.")
-			return fab.Remove()
-		}
-	}
 }

@@ -30,6 +30,7 @@ var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 // swarm starts pools. The seeds of each pool are the pools that were started before it.
 type swarm struct {
 	t     *testing.T
+	pace  pace // zero value: lan
 	mu    sync.Mutex
 	addrs []string
 }
@@ -43,7 +44,7 @@ func (s *swarm) seeds() []string {
 func (s *swarm) start(chip int, inc wire.Incarnation, label string) *Pool {
 	s.t.Helper()
 	m := membership.Meta{Node: wire.FabricNodeID{Chip: wire.ChipID(chip)}, Incarnation: inc, Started: uint64(inc), Topology: 1}
-	p, err := Start(context.Background(), Config{Node: m.Node, Incarnation: inc, Bind: loopback, Label: label, Meta: m, Seeds: s.seeds, Seed: uint64(inc)})
+	p, err := Start(context.Background(), Config{Node: m.Node, Incarnation: inc, Bind: loopback, Label: label, Meta: m, Seeds: s.seeds, Seed: uint64(inc), pace: s.pace})
 	if err != nil {
 		s.t.Fatal(err)
 	}

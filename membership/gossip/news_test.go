@@ -1,16 +1,12 @@
 package gossip
 
 import (
-	"context"
 	"encoding/binary"
 	"net"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/memberlist"
-
-	"ttfabric/membership"
-	"ttfabric/wire"
 )
 
 // TestNewsDespiteSuspicion changes a chip's metadata again and again, while another process suspects
@@ -19,21 +15,8 @@ import (
 // refutation is dropped. The pool must announce these metadata again.
 func TestNewsDespiteSuspicion(t *testing.T) {
 	t.Parallel()
-	s := &swarm{t: t}
-	var pools []*Pool
-	for chip := range 2 {
-		n := wire.FabricNodeID{Chip: wire.ChipID(chip)}
-		i := wire.Incarnation(chip + 1)
-		p, err := Start(context.Background(), Config{Node: n, Incarnation: i, Bind: loopback, Meta: membership.Meta{Node: n, Incarnation: i, Started: uint64(i), Topology: 1}, Seeds: s.seeds, Seed: uint64(i), pace: quick})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { p.Close(0) })
-		s.mu.Lock()
-		s.addrs = append(s.addrs, p.Addr().String())
-		s.mu.Unlock()
-		pools = append(pools, p)
-	}
+	s := &swarm{t: t, pace: quick}
+	pools := []*Pool{s.start(0, 1, ""), s.start(1, 2, "")}
 	for _, p := range pools {
 		eventually(t, patience, "a pool of two", func() bool { return len(p.View()) == 2 })
 	}

@@ -15,7 +15,7 @@ func (s *Server) handlers() map[string]http.HandlerFunc {
 		"GET /livez": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }, "GET /readyz": s.readyz,
 		"GET /metrics": metrics(s.n).ServeHTTP,
 
-		"GET /v1/fabric": s.fabric, "GET /v1/chip": s.chip, "GET /v1/losses": s.losses, "GET /v1/ends": s.ends, "GET /v1/members": s.members,
+		"GET /v1/fabric": s.fabric, "GET /v1/chip": s.chip, "GET /v1/brief": s.brief, "GET /v1/losses": s.losses, "GET /v1/ends": s.ends, "GET /v1/members": s.members,
 		"GET /v1/events": s.events, "GET /v1/profile/{kind}": s.profile,
 
 		"POST /v1/requests": s.requests, "DELETE /v1/requests": s.stopBatch, "POST /v1/bench": s.bench, "GET /v1/traces": s.traces,
@@ -31,7 +31,7 @@ func (s *Server) handlers() map[string]http.HandlerFunc {
 
 		"GET /v1/jobs": s.jobs, "POST /v1/jobs": s.startJob, "GET /v1/jobs/end": s.waitJob, "DELETE /v1/jobs": s.stopJob,
 
-		"GET /v1/host": s.host,
+		"GET /v1/host": s.host, "POST /v1/snapshot": s.snapshot,
 
 		"GET /v1/": page, "GET /v1/openapi.json": document,
 	}

@@ -177,7 +177,7 @@ func (c *caller) states(a string) {
 	c.call(a, "GET", "/v1/chip", "ready=1m", "", 200)
 	c.call(a, "GET", "/v1/chip", "ready=soon", "", 400)
 	c.call(a, "GET", "/v1/chip", "ready=2m", "", 400)
-	for _, path := range []string{"/livez", "/readyz", "/metrics", "/v1/fabric", "/v1/chip", "/v1/losses", "/v1/ends", "/v1/members", "/v1/events", "/v1/openapi.json"} {
+	for _, path := range []string{"/livez", "/readyz", "/metrics", "/v1/fabric", "/v1/chip", "/v1/brief", "/v1/losses", "/v1/ends", "/v1/members", "/v1/events", "/v1/openapi.json"} {
 		c.call(a, "GET", path, "", "", 200)
 	}
 	res, text := scrape(c.t, a, token, "application/openmetrics-text;version=1.0.0")
@@ -246,6 +246,11 @@ func (c *caller) commands(a, b string) {
 	c.call(a, "GET", "/v1/traces", "", "", 200)
 	c.call(b, "GET", "/v1/traces", "", "", 200)
 
+	if got := c.call(a, "POST", "/v1/snapshot", "", `{"cut":"00000004"}`, 200); !strings.Contains(got, `"complete":true`) {
+		c.t.Errorf("the chip at the other end has sent no mark: %s", got)
+	}
+	c.call(a, "POST", "/v1/snapshot", "", `{"cut":"00000004"}`, 409) // the state has been fetched
+	c.call(a, "POST", "/v1/snapshot", "", `{"cut":"00000000"}`, 422)
 	c.call(a, "POST", "/v1/bench", "", `{"dst":"M0D1","size":64,"batch":4,"rounds":3,`+tile+`}`, 200)
 	c.call(a, "POST", "/v1/bench", "", `{"dst":"M0D1","size":64,"batch":4,"rounds":3,"addr":"0-0:0","via":["E","E"]}`, 422)
 	c.call(a, "POST", "/v1/bench", "", `{"dst":"M0D1","size":64,"batch":0}`, 422)
@@ -264,6 +269,13 @@ func (c *caller) commands(a, b string) {
 	c.call(a, "GET", "/v1/traffic", "owner=5", "", 200)
 	c.call(a, "GET", "/v1/traffic", "owner=6", "", 404)
 	c.call(a, "DELETE", "/v1/traffic", "owner=6", "", 200) // has no effect
+	if text := c.call(a, "GET", "/v1/traffic", "counts=true&owner=5", "", 200); !strings.Contains(text, `"completed":10`) || strings.Contains(text, "buckets") {
+		c.t.Errorf("counts=true gives %s, want the counts without latencies", text)
+	}
+	if text := c.call(a, "GET", "/v1/traffic", "counts=false", "", 200); !strings.Contains(text, "buckets") {
+		c.t.Errorf("counts=false gives %s, want latencies, too", text)
+	}
+	c.call(a, "GET", "/v1/traffic", "counts=few", "", 400)
 	c.call(a, "DELETE", "/v1/traffic", "owner=x", "", 400)
 	c.call(a, "GET", "/v1/traffic", "owner=-1", "", 400)
 	c.call(a, "GET", "/v1/traffic", "", "", 200)
@@ -465,6 +477,7 @@ func (c *caller) lonely() {
 	for range api.MaxReaders {
 		streams = append(streams, c.open(a, "GET", "/v1/events", "", "", token, 200))
 	}
+	c.call(a, "POST", "/v1/snapshot", "", `{"cut":"00000004"}`, 503)
 	c.call(a, "GET", "/v1/chip", "ready=1m", "", 503) // a chip that waits until it is ready reads events
 	for _, resp := range streams {
 		resp.Body.Close()

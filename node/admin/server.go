@@ -45,7 +45,7 @@ type Server struct {
 	about any // description of the fabric for GET /v1/fabric; nil: unknown
 
 	capturing places // calls GET /v1/capture under way
-	reading   places // calls that read events: GET /v1/events, and GET /v1/chip while it waits until the chip is ready
+	reading   places // calls that read events: GET /v1/events, and GET /v1/chip while it waits until the chip is ready, and POST /v1/snapshot
 	batching  places // batches under way
 	waiting   places // calls that wait on a word or at a barrier
 

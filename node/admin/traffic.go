@@ -90,6 +90,17 @@ func (s *Server) trafficReport(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	report := traffic.NewReport
+	if text := r.URL.Query().Get("counts"); text != "" {
+		counts, err := strconv.ParseBool(text)
+		if err != nil {
+			problem(w, http.StatusBadRequest, fmt.Sprintf("counts=%.40s: want true or false", text))
+			return
+		}
+		if counts {
+			report = traffic.NewCounts
+		}
+	}
 	s.run.mu.Lock()
 	t := s.run.of(by)
 	s.run.mu.Unlock()
@@ -98,7 +109,7 @@ func (s *Server) trafficReport(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var rep traffic.Report
-	s.n.WithChip(func(now mono.Time, _ *chip.Chip) { rep = traffic.NewReport(t.Gen, t.Ver) })
+	s.n.WithChip(func(now mono.Time, _ *chip.Chip) { rep = report(t.Gen, t.Ver) })
 	rep.Source, rep.Dest = list(rep.Source), list(rep.Dest)
 	answer(w, rep)
 }

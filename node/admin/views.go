@@ -77,15 +77,12 @@ func linkView(p *chip.PortStatus, now mono.Time) api.LinkView {
 	if v.Assigned = p.Assigned; p.Fallback != p.Local.Channel {
 		v.Fallback = &p.Fallback
 	}
-	if p.Link.State == ttlink.StateUp && p.Link.Path != ttlink.Own {
-		by := p.Link.Path.Channel()
-		v.By = &by
-	}
+	v.By = carrier(p)
 	if !p.Link.OwnCarries && p.Link.OwnSince != 0 {
 		d := now.Sub(p.Link.OwnSince).Seconds()
 		v.OwnDownS = &d
 	}
-	if p.Link.Miswired && p.Link.State != ttlink.StateUp { // while the link is up, a forged hello may have set Miswired
+	if miswired(p) {
 		found := p.Link.Found
 		v.Miswired, v.FoundChip, v.FoundChan = found.String(), &found.Node, &found.Channel
 	}

@@ -134,13 +134,19 @@ type machine struct {
 	kernels   programs // kernels on this chip's tiles
 	firmwares          // what the host and the base firmware of the ethernet tiles use
 	outbox    outbox
-	rates     rates
+	observed
 
 	events    eventLog
 	sightings []Sighting              // traced packets that came in
 	counters  Counters                // all counters except the counters of source and sink
 	refused   [wire.NumClasses]uint64 // for each class: number of packets that the router delivered to this chip, and that the chip refused as malformed, for another chip, or from an unknown chip
 	scratch   scratch
+}
+
+// observed holds what the chip keeps for people: the data rates, and the state at a cut.
+type observed struct {
+	rates rates
+	cut   cutting // the latest cut for a snapshot
 }
 
 // The type "scratch" holds memory that the chip reuses for each packet.
@@ -279,6 +285,7 @@ func (c *machine) Deadline() (mono.Time, bool) {
 		at = mono.Min(at, d)
 	}
 	at = mono.Min(at, c.waiting.deadline())
+	at = mono.Min(at, c.cut.deadline())
 	return at, at != mono.Never
 }
 

@@ -78,6 +78,10 @@ type Inputs interface {
 	// [ttlink.Link.Ask]. Ask returns the longest time that a working peer takes to answer, or 0 for
 	// a channel without a port.
 	Ask(now mono.Time, ch wire.Channel) time.Duration
+	// Mark begins the cut of a snapshot with this number. If the chip has begun this cut or a later
+	// cut already, Mark does nothing. The bits [wire.CutPayload] and [wire.CutMemory] of the number
+	// say what the chip saves. CutState returns the state.
+	Mark(now mono.Time, number uint32)
 	// StartJob starts this chip's part of a job of kernels. If the chip cannot run the job, StartJob
 	// changes nothing and returns an error.
 	StartJob(now mono.Time, j kernel.Job) error
@@ -150,12 +154,13 @@ const (
 	OpHandleStore
 	OpPollTransfer
 	OpHandleLives
+	OpMark
 	NumOps
 )
 
 var opNames = [NumOps]string{"", "HandleDatagram", "HandleRequest", "Tick", "Pump", "SetPath", "SetMaxPayload", "Close", "SetClient",
 	"PollTransmit", "PollResult", "PollEvent", "Deadline", "HandleLinkStates", "Avoid", "Command", "Flush", "Ask", "Assign", "Cut", "Refused", "StartJob", "EndJob",
-	"Lend", "HandleTransfer", "HandleStore", "PollTransfer", "HandleLives"}
+	"Lend", "HandleTransfer", "HandleStore", "PollTransfer", "HandleLives", "Mark"}
 
 // String returns the name of the method that o stands for.
 func (o Op) String() string {

@@ -35,7 +35,9 @@ func (c *machine) Pump(now mono.Time) {
 	c.host.now = now
 	c.rates.pass(now, c.ports.list)
 	c.kernels.Step()
+	c.cut.expire(now)
 	for {
+		c.sendMarks()                                            // marks of a cut → links
 		moved := c.deliver(now)                                  // receiver channels → memory, flows
 		moved = c.router.Step(now) || moved                      // receiver channels → sender channels
 		moved = c.redirect() || moved                            // sender channels of ports out of service → sender channels of other ports
@@ -66,9 +68,11 @@ func (c *machine) take(now mono.Time, i int, vc wire.VC, b []byte, s router.Slot
 	p := &c.ports.list[i]
 	v, err := wire.ViewPacket(b)
 	if err != nil || v.VC() != vc || v.Plane() != p.Plane {
+		c.cut.came(i, vc, nil)
 		c.malformed(p, vc, s)
 		return
 	}
+	c.cut.came(i, vc, v)
 	why := wire.DropReason(0)
 	switch {
 	case c.cfg.StrictTTL && v.TTL() == 0:
@@ -108,7 +112,7 @@ func (c *machine) deliverNow(now mono.Time, i int, v wire.PacketView) bool {
 // packet.
 func (c *machine) forwardNow(now mono.Time, i int, v wire.PacketView) bool {
 	out, to, ok := c.router.Through(i, v)
-	if !ok || to.Class() == wire.ClassControl && c.ports.list[out].link.Waiting() {
+	if !ok || c.cut.holds(out) || to.Class() == wire.ClassControl && c.ports.list[out].link.Waiting() {
 		return false
 	}
 	b, ok := c.ports.list[out].link.Place(now, to, len(v))
@@ -134,7 +138,7 @@ func (c *machine) launch(now mono.Time, port int, p *wire.Packet) bool {
 // sendNow writes a packet of this chip into the link of a port. If the router forbids the shortcut,
 // or if the link cannot take the packet now, sendNow does nothing and returns false.
 func (c *machine) sendNow(now mono.Time, port int, p *wire.Packet) bool {
-	if !c.router.Bypass(port) {
+	if !c.router.Bypass(port) || c.cut.holds(port) {
 		return false
 	}
 	b, ok := c.ports.list[port].link.Place(now, p.VC, p.Len())
@@ -339,6 +343,9 @@ func (c *machine) transmit(now mono.Time, later router.Skip) bool {
 	moved := false
 	for i := range c.ports.list {
 		p := &c.ports.list[i]
+		if c.cut.holds(i) {
+			continue
+		}
 		skip := later
 		if p.crowded {
 			skip, p.crowded = 0, false

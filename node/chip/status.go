@@ -142,3 +142,14 @@ func (c *machine) Moment() flow.Moment { return c.source.Moment() }
 func (c *machine) Quiet() bool {
 	return c.source.Open() == 0 && c.router.InFlight() == 0 && c.sink.Owed() == 0 && c.outbox.empty() && len(c.waiting.list)+len(c.waiting.own.list) == 0
 }
+
+// InFlight reports whether a link of the chip has unacknowledged frames, or has received a packet in
+// part.
+func (c *machine) InFlight() bool {
+	for i := range c.ports.list {
+		if p := &c.ports.list[i]; p.partial != router.NoSlot || p.link.Status().Unacked > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,6 +1,8 @@
 package chip
 
 import (
+	"encoding/binary"
+
 	"ttfabric/node/kernel"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -121,6 +123,11 @@ func (c *machine) wrote(now mono.Time, i int, d *ttlink.Delivery) {
 	p := &c.ports.list[i]
 	cmd := wire.Command{Type: wire.NocUnicastWrite, Addr: p.tileAddr(d.Addr)}
 	inL1 := uint64(d.Addr)+uint64(len(d.Data)) <= c.l1(p)
+	if d.Kind == wire.KindMMIO && d.Addr == wire.MarkRegister {
+		p.writes.Registers++
+		c.marked(now, i, binary.LittleEndian.Uint32(d.Data))
+		return
+	}
 	if d.Kind == wire.KindMMIO {
 		if inL1 || !c.mmioQueue(int(d.VC)) || c.memory.Execute(&cmd, d.Data) != wire.OutcomeDone {
 			p.writes.Refused++

@@ -95,6 +95,10 @@ func Accumulate(t Type, o Op, dst, got, own []byte) {
 	switch t {
 	case Float32:
 		if d, g, w, ok := words[float32](dst, got, own); ok {
+			if o == Sum {
+				addFloats(d, g, w)
+				return
+			}
 			vector(o, d, g, w, minFloat, maxFloat)
 			return
 		}

@@ -151,8 +151,8 @@ func (b *Builder) CompileArgs() []uint32 {
 //   - the number of workers
 //   - the tile of each worker, as y<<16 | x
 //
-// Two arguments of our own come last: the address of the words with the channels' ends, and the
-// patience in milliseconds.
+// Three arguments of our own come last: the address of the words with the channels' ends, the
+// patience in milliseconds, and the key.
 func (b *Builder) RuntimeArgs() []uint32 {
 	args := []uint32{Handshake}
 	for _, sender := range []bool{true, false} {
@@ -165,7 +165,7 @@ func (b *Builder) RuntimeArgs() []uint32 {
 			}
 		}
 	}
-	return append(args, b.cfg.ends(), uint32((b.cfg.Patience+time.Millisecond-1)/time.Millisecond))
+	return append(args, b.cfg.ends(), uint32((b.cfg.Patience+time.Millisecond-1)/time.Millisecond), b.cfg.Key)
 }
 
 // Dump returns the layout and all arguments of the EDM as text, a line each, for people who look for a
@@ -181,7 +181,7 @@ func (b *Builder) Dump() string {
 	if b.master() {
 		role = "sender"
 	}
-	line("EDM at %s: %s, %s, pages of %d bytes, patience %s", name, b.cfg.Sharing, b.cfg.Termination, b.cfg.PageSize, b.cfg.Patience)
+	line("EDM at %s: %s, %s, pages of %d bytes, patience %s, key %#x", name, b.cfg.Sharing, b.cfg.Termination, b.cfg.PageSize, b.cfg.Patience, b.cfg.Key)
 	line("  handshake       0x%x, as %s", Handshake, role)
 	line("  acknowledgement 0x%x", AckSource)
 	line("  semaphores      0x%x, %d bytes each", Semaphores, SemaphoreSize)

@@ -63,17 +63,17 @@ func TestLayout(t *testing.T) {
 
 // TestArguments checks the arguments of the kernel, and the dump.
 func TestArguments(t *testing.T) {
-	b := made(t, Config{Channels: 2, PageSize: 1024, Patience: 1500 * time.Millisecond})
+	b := made(t, Config{Channels: 2, PageSize: 1024, Patience: 1500 * time.Millisecond, Key: 7})
 	if got, want := b.CompileArgs(), []uint32{1, 1, 1, 1, 0, 0}; !slices.Equal(got, want) {
 		t.Errorf("compile-time arguments %d, want %d", got, want)
 	}
 	base := b.cfg.buffers()
-	want := []uint32{Handshake, 0, base, 3, 4096, Semaphores, 0x10000, 1, 1<<16 | 1, 1, base + uint32(b.BufferSize()), 3, 2048, Semaphores + 32, 0x10010, 1, 1<<16 | 2, b.cfg.ends(), 1500}
+	want := []uint32{Handshake, 0, base, 3, 4096, Semaphores, 0x10000, 1, 1<<16 | 1, 1, base + uint32(b.BufferSize()), 3, 2048, Semaphores + 32, 0x10010, 1, 1<<16 | 2, b.cfg.ends(), 1500, 7}
 	if got := b.RuntimeArgs(); !slices.Equal(got, want) {
 		t.Errorf("runtime arguments %#x, want %#x", got, want)
 	}
 	for _, want := range []string{
-		"EDM at no link yet: NOT_SHARED, MESSAGE_COUNT_REACHED, pages of 1024 bytes, patience 1.5s\n  handshake       0x18300, as sender\n",
+		"EDM at no link yet: NOT_SHARED, MESSAGE_COUNT_REACHED, pages of 1024 bytes, patience 1.5s, key 0x7\n  handshake       0x18300, as sender\n",
 		"  channel 0: sender, 3 messages of 4096 bytes, buffer 0x18380, semaphore 0x18320, workers' semaphore 0x10000, workers [1-1]\n",
 		"  channel 1: receiver, 3 messages of 2048 bytes, buffer 0x2bf80, semaphore 0x18340, workers' semaphore 0x10010, workers [2-1]\n",
 		"  compile-time arguments [1 1 1 1 0 0]\n  runtime arguments      [0x18300 0x0 0x18380 0x3 0x1000 0x18320",

@@ -115,6 +115,9 @@ func (b *Builder) differs(o *Builder) (all []error) {
 		return []error{fmt.Errorf("the ends have different configurations: %d and %d channels, pages of %d and %d bytes, %s and %s, %s and %s",
 			x.Channels, y.Channels, x.PageSize, y.PageSize, x.Sharing, y.Sharing, x.Termination, y.Termination)}
 	}
+	if x.Key != y.Key {
+		return []error{fmt.Errorf("the ends have different keys: %#x and %#x", x.Key, y.Key)}
+	}
 	for i := range b.channels {
 		c, d := &b.channels[i], &o.channels[i]
 		switch {

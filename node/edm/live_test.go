@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +14,7 @@ import (
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/kernel"
 	"ttfabric/node/kernel/guide"
-	"ttfabric/node/process"
+	"ttfabric/node/process/processtest"
 	"ttfabric/node/session"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink/fault"
@@ -24,19 +23,8 @@ import (
 
 // TestMain lets the test binary run chips that have this package's kernels.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "node" {
-		process.Main(nil, edm.Kernels)
-	}
 	fabric.ServesChips()
-	dir, err := os.MkdirTemp("", "edm")
-	if err != nil {
-		panic(err)
-	}
-	os.Setenv("XDG_RUNTIME_DIR", dir)
-	os.Setenv("DOCKER_HOST", "unix://"+dir+"/no-engine.sock")
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	processtest.Main(m, edm.Kernels)
 }
 
 // patience limits the live test. On an idle machine, the test takes a few seconds.

@@ -46,6 +46,7 @@ type mover struct {
 	termination        Termination
 	ends               uint32
 	patience           time.Duration
+	key                uint32
 	broken             sabotage
 }
 
@@ -73,7 +74,7 @@ func (m *mover) run() {
 			continue
 		}
 		if idle++; idle >= max(len(m.senders), len(m.receivers)) {
-			m.k.RunRoutingFor(m.pause())
+			m.rest()
 			idle = 0
 		}
 	}
@@ -135,23 +136,24 @@ func (m *mover) look(cs []*channel, turn int) bool {
 	return m.receive(c) || moved
 }
 
-// pause returns how long the EDM may sleep if nobody stores into the tile.
-func (m *mover) pause() time.Duration {
-	d := idlePause
+// rest lets the EDM sleep until somebody stores into the tile. If a channel waits for the queue, the EDM also wakes up
+// when the queue takes commands. If the other end of a receiver channel has ended, the EDM wakes up after its patience.
+func (m *mover) rest() {
+	d, queued := idlePause, false
 	for _, c := range m.senders {
-		if c.state == ReadyForEthTransfer && m.k.EthIsReceiverChannelSendDone(c.eth()) {
-			d = min(d, kernel.PollPause) // the queue is busy
-		}
+		queued = queued || c.state == ReadyForEthTransfer && m.k.EthIsReceiverChannelSendDone(c.eth())
 	}
 	for _, c := range m.receivers {
-		if c.state == WaitingForEth && m.k.EthBytesAreAvailableOnChannel(c.eth()) {
-			d = min(d, kernel.PollPause)
-		}
+		queued = queued || c.state == WaitingForEth && m.k.EthBytesAreAvailableOnChannel(c.eth())
 		if c.ended != 0 {
 			d = min(d, max(m.k.Now().Sub(c.ended.Add(m.patience))*-1, kernel.PollPause))
 		}
 	}
-	return d
+	if queued {
+		m.k.RunRoutingUntilFree(queue, d)
+		return
+	}
+	m.k.RunRoutingFor(d)
 }
 
 // send gives a sender channel a turn.

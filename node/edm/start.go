@@ -69,9 +69,10 @@ func (m *mover) arguments() {
 		k.Fail("an EDM with the ends of its channels at 0x%x: want a multiple of %d below 0x%x", m.ends, word, kernel.EthEnd)
 	}
 	m.patience = time.Duration(next()) * time.Millisecond
+	m.key = next()
 }
 
-// The packet of the handshake has four words, our own choice: the tag, the channels of its sender,
+// The packet of the handshake has four words, our own choice: the tag with the key, the channels of its sender,
 // the layout and the termination mode, and the port of its sender. Before the first message, an EDM
 // can therefore find out that the other end was built differently.
 const handshakeTag = 0x204D4445 // "EDM "
@@ -89,7 +90,7 @@ func (m *mover) hello(other bool) [4]uint32 {
 		}
 		return uint32(cs[0].Channel)
 	}
-	return [4]uint32{handshakeTag, first(s)<<24 | uint32(len(s))<<16 | first(r)<<8 | uint32(len(r)),
+	return [4]uint32{handshakeTag ^ m.key, first(s)<<24 | uint32(len(s))<<16 | first(r)<<8 | uint32(len(r)),
 		m.ends<<8 | uint32(m.termination), uint32(from.Node.Mesh)<<24 ^ uint32(from.Node.Chip)<<8 ^ uint32(from.Channel)}
 }
 
@@ -141,8 +142,10 @@ func (m *mover) welcome() {
 	}
 	c, d := channels(got), channels(want)
 	switch {
-	case got[0] != want[0] || got[3] != want[3]:
+	case got[3] != want[3]:
 		m.k.Fail("link %s to %s: the handshake is not from an EDM", m.port.Short(), m.peer.Short())
+	case got[0] != want[0]:
+		m.k.Fail("link %s to %s: the other end performs another operation: key 0x%x there, 0x%x here", m.port.Short(), m.peer.Short(), got[0]^handshakeTag, m.key)
 	case c != d:
 		m.k.Fail("link %s to %s: the other end sends on %d channels from %d and receives on %d from %d; expected %d from %d and %d from %d", m.port.Short(), m.peer.Short(), c[0], c[1], c[2], c[3], d[0], d[1], d[2], d[3])
 	}

@@ -2,10 +2,12 @@ package fabric
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/folder"
 	"ttfabric/node/flow"
 	"ttfabric/wire"
 )
@@ -82,6 +84,31 @@ func LostSince(ctx context.Context, cs []*api.Client, before Checkpoint) LossesS
 		}
 	}
 	return l
+}
+
+// maxCheckpoint is the size of the largest checkpoint file that [ReadCheckpoint] reads, in bytes. The
+// checkpoint of the largest fabric is many times smaller.
+const maxCheckpoint = 256 << 20
+
+// Write writes the checkpoint to a file.
+func (c *Checkpoint) Write(file string) error {
+	b, err := json.MarshalIndent(c, "", " ")
+	if err != nil {
+		return err
+	}
+	return folder.WriteFile(file, append(b, '\n'))
+}
+
+// ReadCheckpoint reads a file that [Checkpoint.Write] wrote.
+func ReadCheckpoint(ctx context.Context, file string) (c Checkpoint, err error) {
+	b, err := folder.ReadFile(ctx, file, maxCheckpoint)
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(b, &c); err != nil || len(c.Chips) == 0 {
+		return c, fmt.Errorf("%s: the file holds no checkpoint; 'ttfabric checkpoint -f FILE' writes a checkpoint", file)
+	}
+	return c, nil
 }
 
 // moments asks all chips at once how their requests have ended so far. The results have the

@@ -16,7 +16,7 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
-	"ttfabric/node/process"
+	"ttfabric/node/process/processtest"
 	"ttfabric/node/session"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -30,23 +30,12 @@ const deafEnv = "TTFABRIC_TEST_DEAF"
 // processes of the test binary. TestMain gives the tests an empty folder for the run folders of
 // their fabrics. TestMain also hides the container engine from the tests.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "node" {
-		if os.Getenv(deafEnv) != "" {
-			time.Sleep(time.Hour)
-		}
-		process.Main(nil)
+	if len(os.Args) > 1 && os.Args[1] == "node" && os.Getenv(deafEnv) != "" {
+		time.Sleep(time.Hour)
 	}
 	ServesChips()
 	flag.Set("test.parallel", "6") // the tests wait most of the time
-	dir, err := os.MkdirTemp("", "fabrics")
-	if err != nil {
-		panic(err)
-	}
-	os.Setenv("XDG_RUNTIME_DIR", dir)
-	os.Setenv("DOCKER_HOST", "unix://"+dir+"/no-engine.sock")
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	processtest.Main(m)
 }
 
 // The function "own" returns a name that no other test gives its fabric. The function also lets the

@@ -15,10 +15,13 @@ import (
 )
 
 // The time between two requests to the chips for their reports of a run is a tenth of the time since
-// the run's start, within these limits. A report costs a chip about as much processor time as 50 packets.
+// the run's start, within two limits. A report with the latencies costs a chip about as much processor
+// time as 50 packets, and the command several times as much. While the run continues, most reports
+// therefore have only the counts.
 const (
 	leastTrafficPoll = 50 * time.Millisecond
 	mostTrafficPoll  = 250 * time.Millisecond
+	latencyPoll      = time.Second // time between two requests for reports with the latencies
 )
 
 // StartTraffic makes chips take part in a run of verified traffic. If send is true, the
@@ -58,10 +61,14 @@ func runTraffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs [
 	}
 	last := map[wire.FabricNodeID]traffic.Report{} // latest report of each chip, also of a chip that has ended
 	began := time.Now()
-	for {
-		silent, done := collect(ctx, cs, owner, run.Run, last)
+	for whole := began; ; { // whole is the time of the latest reports with the latencies
+		ask := (*api.Client).TrafficCounts
+		if time.Since(whole) >= latencyPoll {
+			ask, whole = (*api.Client).Traffic, time.Now()
+		}
+		silent, done := collect(ctx, cs, ask, owner, run.Run, last)
 		if done { // asks again, because a chip may have received packets after its answer
-			silent, done = collect(ctx, cs, owner, run.Run, last)
+			silent, done = collect(ctx, cs, (*api.Client).Traffic, owner, run.Run, last)
 		}
 		res := merge(run, pairs, last, silent)
 		if progress != nil {
@@ -72,7 +79,7 @@ func runTraffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs [
 		}
 		select {
 		case <-ctx.Done():
-			silent, _ = collect(context.WithoutCancel(ctx), cs, owner, run.Run, last)
+			silent, _ = collect(context.WithoutCancel(ctx), cs, (*api.Client).Traffic, owner, run.Run, last)
 			res = merge(run, pairs, last, silent)
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return res, spec.NotReadyf("the traffic was not done in time: %d of %d packets were delivered; allow more time with --timeout", res.Total.Delivered, run.Packets)
@@ -94,15 +101,21 @@ func merge(run traffic.Spec, pairs []traffic.Pair, last map[wire.FabricNodeID]tr
 	return res
 }
 
-// collect asks all chips for their reports of the run, and stores the reports in last. The
-// result "silent" lists the chips that do not answer or do not know the run. The result "done"
+// collect asks all chips for their reports of the run, and stores the reports in last. The argument
+// "ask" is the client's method that asks for a report. If a report has no latencies, collect keeps the
+// latencies of the chip's report before. The result "silent" lists the chips that do not answer or do not know the run. The result "done"
 // reports whether all other chips have finished.
-func collect(ctx context.Context, cs []*api.Client, owner, run uint64, last map[wire.FabricNodeID]traffic.Report) (silent []wire.FabricNodeID, done bool) {
+func collect(ctx context.Context, cs []*api.Client, ask func(c *api.Client, ctx context.Context, owner uint64) (traffic.Report, error), owner, run uint64, last map[wire.FabricNodeID]traffic.Report) (silent []wire.FabricNodeID, done bool) {
 	done = true
-	for _, a := range Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) (traffic.Report, error) { return c.Traffic(ctx, owner) }) {
+	for _, a := range Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) (traffic.Report, error) { return ask(c, ctx, owner) }) {
 		if a.Err != nil || a.Value.Run != run {
 			silent = append(silent, a.Chip)
 			continue
+		}
+		for i, before := range last[a.Chip].Source {
+			if i < len(a.Value.Source) && a.Value.Source[i].Latency.N == 0 {
+				a.Value.Source[i].Latency = before.Latency
+			}
 		}
 		last[a.Chip] = a.Value
 		done = done && a.Value.Finished

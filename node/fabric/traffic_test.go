@@ -1,13 +1,16 @@
 package fabric
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 
+	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
+	"ttfabric/wire"
 )
 
 // planned returns a fabric of the given machine that has no run folder and no chips.
@@ -70,5 +73,47 @@ func TestPlanTrafficRefuses(t *testing.T) {
 		if _, err := f.PlanTraffic(w); !errors.As(err, &e) || e.Kind != spec.Usage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want a usage error with %q", err, want)
 		}
+	}
+}
+
+// TestLatenciesStay collects reports with latencies, and later reports without latencies. The result
+// must have the later counts and the earlier latencies, also for a chip that has ended since.
+func TestLatenciesStay(t *testing.T) {
+	m := planned(t, "n300").Topology
+	pairs := []traffic.Pair{{Src: m.Chips[0].Node, Dst: m.Chips[1].Node}, {Src: m.Chips[1].Node, Dst: m.Chips[0].Node}}
+	var cs []*api.Client
+	for i := range m.Chips {
+		cs = append(cs, api.NewClient("", "", m.Chips[i].Node, m))
+	}
+	sent, latency, ended := uint64(0), traffic.Histogram{}, false
+	ask := func(c *api.Client, _ context.Context, _ uint64) (traffic.Report, error) {
+		if ended && c.Self() == m.Chips[1].Node {
+			return traffic.Report{}, errors.New("the chip has ended")
+		}
+		r := traffic.Report{Run: 5, Chip: c.Self()}
+		for _, p := range pairs {
+			if p.Src == c.Self() {
+				r.Source = append(r.Source, traffic.PairReport{Pair: p, Sent: sent, Completed: sent, Latency: latency})
+			}
+		}
+		return r, nil
+	}
+	last := map[wire.FabricNodeID]traffic.Report{}
+	sent, latency = 3, traffic.Histogram{N: 3, Buckets: map[int]uint64{20: 3}}
+	collect(t.Context(), cs, ask, 1, 5, last)
+	sent, latency, ended = 9, traffic.Histogram{}, true
+	silent, done := collect(t.Context(), cs, ask, 1, 5, last)
+	if len(silent) != 1 || silent[0] != m.Chips[1].Node || done {
+		t.Errorf("silent: %v, done: %v", silent, done)
+	}
+	for i, want := range []uint64{9, 3} {
+		if p := last[m.Chips[i].Node].Source[0]; p.Sent != want || p.Latency.N != 3 || p.Latency.Buckets[20] != 3 {
+			t.Errorf("chip %d: %+v, want %d packets and the latencies of the first reports", i, p, want)
+		}
+	}
+	latency = traffic.Histogram{N: 9, Buckets: map[int]uint64{30: 9}}
+	collect(t.Context(), cs, ask, 1, 5, last)
+	if p := last[m.Chips[0].Node].Source[0]; p.Latency.N != 9 || p.Latency.Buckets[20] != 0 {
+		t.Errorf("%+v, want the newest latencies", p)
 	}
 }

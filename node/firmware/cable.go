@@ -95,14 +95,7 @@ func (t *tile) pass(x *message) passage {
 		t.pause(LoopPause)
 		return mustWait
 	}
-	e := list[0]
-	if x.flags&Ordered == 0 || x.class == responses {
-		list = m.lowest(list, x.class)
-		e = list[m.parallel(len(list))]
-		if i := slices.IndexFunc(list, func(e exit) bool { return e.ch == t.ch }); i >= 0 && m.rng == nil {
-			e = list[i]
-		}
-	}
+	e := t.choose(x, list)
 	to := m.tile(e.ch)
 	o := &to.out[x.class]
 	if len(o.list) >= slots {
@@ -136,7 +129,7 @@ func (t *tile) send() (moved bool) {
 		end := 0                                                              // number of messages at the front that may leave by this cable
 		for ; end < len(o.list); end++ {
 			x := &o.list[end]
-			if x.placed != allPlaced && !x.sent && x.table != t.m.table && (end == 0 || x.flags&Ordered == 0) {
+			if x.placed != allPlaced && !x.sent && x.table != t.m.table && (end == 0 || !t.m.inOrder(x)) {
 				if gone, ok := t.divert(o, end); gone || !ok {
 					moved = moved || gone
 					break // the list has changed, or the message waits for room elsewhere

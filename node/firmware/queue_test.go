@@ -2,9 +2,12 @@ package firmware
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
+	"ttfabric/node/firmware/board"
 	"ttfabric/wire"
 )
 
@@ -184,5 +187,79 @@ func TestOrder(t *testing.T) {
 		if (swapped > 0) != (flags == 0) {
 			t.Errorf("flags %#x: %d requests overtook others", uint32(flags), swapped)
 		}
+	}
+}
+
+// Without a seed, each byte of a chip has at the end what the last request of a tile wrote, over several hops and while
+// links are down for a moment. The requests are words, blocks, and blocks in host memory. luwen relies on this order.
+func TestOrderWithoutSeed(t *testing.T) {
+	together := 0 // times that several requests with data in host memory were under way
+	for seed := range uint64(20) {
+		w := newRig(t, named(t, "t3000"), 0)
+		w.rng = rand.New(rand.NewPCG(seed+1, 0))
+		h, p := w.user(0, 10), w.chips[[]int{3, 6}[seed%2]] // two and three hops
+		pos, want := board.Coords(w.m)[p.self], make([]byte, 16<<10)
+		turn := func() {
+			for _, u := range w.chips {
+				for _, port := range w.m.Ports(u.self) {
+					w.down[port.Local] = w.rng.IntN(3) == 0
+				}
+				u.m.Run(w.now)
+				u.transferred()
+				u.deliver()
+			}
+		}
+		for i := range 40 {
+			n, flags, host := 4*(1+w.rng.IntN(1500)), WrReq|DataBlock|DataBlockDRAM, uint64(i)<<16
+			switch w.rng.IntN(5) {
+			case 0:
+				n, flags = 4, WrReq
+			case 1:
+				n, flags = 4*(2+w.rng.IntN(255)), WrReq|DataBlock
+			}
+			at := 32 * w.rng.IntN((len(want)-n)/32)
+			b := fill(n + i)[i:]
+			e := Entry{Target: NewTarget(pos.X, pos.Y, tensix.Addr(uint64(at))), RackXY: uint16(pos.Rack) | uint16(pos.Shelf)<<8, Data: uint32(n), Flags: flags, HostAddr: uint32(host)}
+			if flags == WrReq {
+				e.Data = binary.LittleEndian.Uint32(b)
+			}
+			for k, v := range b {
+				h.u.host[host+uint64(k)] = v
+			}
+			for turns := 0; h.full(); turns++ {
+				if turn(); turns > 10_000 {
+					t.Fatal("the firmware takes no requests")
+				}
+			}
+			if flags&DataBlockDRAM != 0 {
+				b = nil
+			}
+			h.push(e, b)
+			copy(want[at:], fill(n + i)[i:])
+			spread := 0
+			for _, r := range h.u.m.tile(h.ch).open {
+				if r.entry.Flags&DataBlockDRAM != 0 && r.next > 0 {
+					spread++
+				}
+			}
+			if spread > 1 {
+				together++
+			}
+			turn()
+		}
+		clear(w.down)
+		w.settle()
+		got := make([]byte, len(want))
+		p.memory.Read(tensix.Addr(0), got)
+		if i := 0; !bytes.Equal(got, want) {
+			for got[i] == want[i] {
+				i++
+			}
+			t.Fatalf("seed %d: byte %#x is not from the last write", seed, i)
+		}
+		w.quiet()
+	}
+	if together == 0 {
+		t.Error("requests for different bytes wait for each other")
 	}
 }

@@ -225,7 +225,7 @@ func (t *tile) reserve(r *request) bool {
 // dispatch sends the next part of a request, or performs the part if this chip is the target.
 // dispatch returns false if no part is left, or the part must wait.
 func (t *tile) dispatch(r *request) bool {
-	if r.next >= r.parts || len(r.open) >= MaxParts || len(t.answer) > 0 {
+	if r.next >= r.parts || len(r.open) >= MaxParts || len(t.answer) > 0 || t.mustFollow(r) {
 		return false
 	}
 	e, off := &r.entry, uint64(r.next)*BlockSize

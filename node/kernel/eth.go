@@ -266,6 +266,14 @@ func (k *Context) RunRoutingFor(d time.Duration) {
 	k.p.pause(wait{kind: forTurn, routing: true, until: k.until(d)})
 }
 
+// RunRoutingUntilFree is like RunRoutingFor, but the kernel also continues when a transaction command queue takes
+// commands.
+func (k *Context) RunRoutingUntilFree(queue int, d time.Duration) {
+	k.p.call()
+	k.queue("run_routing_until_free", queue)
+	k.p.pause(wait{kind: forTurn, routing: true, until: k.until(d), queue: uint8(queue), free: true})
+}
+
 // EthNocSemaphoreWait waits inside RunRouting until the semaphore at address a of the tile is v (tt-metal:
 // eth_noc_semaphore_wait).
 func (k *Context) EthNocSemaphoreWait(a, v uint32) {

@@ -42,7 +42,10 @@ func (m *Machine) linger(j *job, early bool) {
 			continue
 		}
 		l := linger{channel: ch, tag: j.spec.ID.Tag(), until: m.now.Add(LingerMost), early: early, tile: t}
-		if m.cfg.Host.Released(ch, l.tag) {
+		if m.cfg.Host.Released(ch, l.tag) { // the other chip has released the job first, or the link has no session
+			if early {
+				m.clearChannels(j, t)
+			}
 			continue
 		}
 		l.buffers = append(l.buffers, Buffer{t, EriscChannels, NumChannels * ChannelSize})
@@ -63,8 +66,8 @@ func (m *Machine) Release(ch wire.Channel, tag uint32) (known bool) {
 	m.lingers = slices.DeleteFunc(m.lingers, func(l linger) bool {
 		over := l.channel == ch && (tag == 0 || l.tag == tag)
 		known = known || over
-		if over && l.early && !slices.ContainsFunc(m.jobs, func(j *job) bool { return j.on(l.tile) }) {
-			m.cfg.Memory.Execute(&wire.Command{Type: wire.NocUnicastWrite, Addr: l.tile.Addr(EriscChannels)}, make([]byte, NumChannels*ChannelSize))
+		if over && l.early {
+			m.clearChannels(nil, l.tile)
 		}
 		return over
 	})
@@ -75,6 +78,14 @@ func (m *Machine) Release(ch wire.Channel, tag uint32) (known bool) {
 		}
 	}
 	return known
+}
+
+// clearChannels clears the words of the channels of an ethernet tile, unless a kernel of another job than "ended" runs on
+// the tile.
+func (m *Machine) clearChannels(ended *job, t Tile) {
+	if !slices.ContainsFunc(m.jobs, func(j *job) bool { return j != ended && j.on(t) }) {
+		m.cfg.Memory.Execute(&wire.Command{Type: wire.NocUnicastWrite, Addr: t.Addr(EriscChannels)}, make([]byte, NumChannels*ChannelSize))
+	}
 }
 
 // wants reports whether a program of the job has a kernel on a tile.

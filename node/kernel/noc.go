@@ -41,7 +41,6 @@ func (p *process) perform() (moved bool) {
 // do performs a NoC command. The method "command" has checked the addresses. Registers and a full
 // memory may still refuse the command.
 func (p *process) do(c *nocCommand) wire.Outcome {
-	var buf [wire.MaxPayload]byte
 	from, cmd := p.addr(c.local), c.cmd
 	if c.read {
 		from, cmd.Addr = c.cmd.Addr, from
@@ -52,10 +51,13 @@ func (p *process) do(c *nocCommand) wire.Outcome {
 		}
 		return p.m.cfg.Memory.Execute(&cmd, c.host.data)
 	}
-	if o := p.m.cfg.Memory.Read(from, buf[:c.n]); o != wire.OutcomeDone {
+	if p.buf == nil {
+		p.buf = make([]byte, wire.MaxPayload)
+	}
+	if o := p.m.cfg.Memory.Read(from, p.buf[:c.n]); o != wire.OutcomeDone {
 		return o
 	}
-	return p.m.cfg.Memory.Execute(&cmd, buf[:c.n])
+	return p.m.cfg.Memory.Execute(&cmd, p.buf[:c.n])
 }
 
 // command starts a NoC command.

@@ -28,6 +28,7 @@ type process struct {
 	wait     wait
 	budget   int // calls that the kernel may still make in this turn
 	noc      []nocCommand
+	buf      []byte // memory for the data of one NoC command
 	stopping bool
 	ended    bool
 	failed   *End // the kernel's panic
@@ -200,8 +201,9 @@ const (
 type wait struct {
 	kind    uint8
 	compare Compare
-	queue   uint8
+	queue   uint8     // for forQueue, and for forTurn with free
 	routing bool      // the kernel waits inside RunRouting
+	free    bool      // for forTurn: the wait also ends when the queue takes commands
 	addr    uint32    // word in the tile
 	value   uint32    // value to compare with; for forNoc: number of commands
 	until   mono.Time // latest end of the wait; 0: none
@@ -209,7 +211,7 @@ type wait struct {
 }
 
 // polls reports whether the machine must check in each Run whether the wait is over.
-func (w *wait) polls() bool { return w.kind == forQueue || w.kind == forRoom }
+func (w *wait) polls() bool { return w.kind == forQueue || w.kind == forRoom || w.free }
 
 // over reports whether the wait of process p is over. over does not compare an awaited word: the
 // kernel compared the word before pause, and the machine sees each store.
@@ -218,6 +220,8 @@ func (w *wait) over(p *process) bool {
 		return true
 	}
 	switch w.kind {
+	case forTurn:
+		return w.free && !p.m.cfg.Host.Busy(p.tile.channel, int(w.queue))
 	case forQueue:
 		return !p.m.cfg.Host.Busy(p.tile.channel, int(w.queue))
 	case forNoc:

@@ -13,8 +13,8 @@ import (
 //
 // Offsets of the NIU registers of NoC 0 and of NoC 1 in a tile, in bytes (tt-umd,
 // wormhole_implementation.hpp and blackhole_implementation.hpp, NOC0_CONTROL_REG_ADDR_BASE_MAP).
-// The three tiles of a Wormhole DRAM bank have different offsets. The NIU registers of Blackhole's
-// DRAM tiles are left out, because tt-umd's offset for them is the offset of a byte of DRAM. The
+// The three tiles of a Wormhole DRAM bank have different offsets, and each tile shows the registers of all
+// three. The NIU registers of Blackhole's DRAM tiles are left out, because tt-umd's offset for them is the offset of a byte of DRAM. The
 // offset for Blackhole's ARC and PCIe tiles, 0xFFFFFFFFFF000000, has more than 36 bits. Here the
 // registers of these tiles are at the low 36 bits of this offset. Blackhole's security and L2CPU
 // tiles are left out. For tiles without memory, tt-umd has no other offset for NoC 1. Here these
@@ -108,6 +108,22 @@ func (m *Memory) builtIn(t *Tile) [4]window {
 		reset = 0
 	}
 	return [4]window{{off: zero, n: niuLen, regs: niuZero}, {off: one, n: niuLen, regs: niuOne}, {off: SoftReset, n: reset, regs: resetWord}, {off: DebugBus, n: debug, regs: debugWord}}
+}
+
+// owner returns the tile whose registers are at an offset of the tile t. Each tile of a Wormhole DRAM bank shows the
+// NIU registers of all tiles of the bank (tt-isa-documentation, WormholeB0/DRAMTile/README.md, "APB Peripherals").
+// luwen reads the registers of the third tile in the first tile.
+func (m *Memory) owner(t *Tile, off uint64) *Tile {
+	if t.Kind != DRAM || m.arch != wire.Wormhole || off < niuDRAMBase {
+		return t
+	}
+	stop := (off - niuDRAMBase) / niuDRAMStep
+	for i := range m.list {
+		if o := &m.list[i]; o.Kind == DRAM && o.number == t.number && uint64(o.stop) == stop {
+			return o
+		}
+	}
+	return t
 }
 
 // loadBuiltIn reads a span of a window that each tile has from the start. The span's bank is the

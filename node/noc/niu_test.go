@@ -76,6 +76,9 @@ func TestNodeID(t *testing.T) {
 		{wire.Wormhole, wire.NewNocAddr(9, 6, 0xFFB3002C), 0 | 5<<6 | 10<<12 | 12<<19},
 		{wire.Wormhole, wire.NewNocAddr(5, 11, 0x1000A002C), 5 | 11<<6 | 10<<12 | 12<<19 | first}, // the third tile of a DRAM bank
 		{wire.Wormhole, wire.NewNocAddr(5, 11, 0x1000A802C), 4 | 0<<6 | 10<<12 | 12<<19},
+		{wire.Wormhole, wire.NewNocAddr(0, 0, 0x1000A002C), 0 | 11<<6 | 10<<12 | 12<<19 | first}, // the first tile shows the NIU of the third, where luwen reads it
+		{wire.Wormhole, wire.NewNocAddr(5, 11, 0x10008002C), 5 | 0<<6 | 10<<12 | 12<<19 | first},
+		{wire.Wormhole, wire.NewNocAddr(5, 11, 0x10009802C), 4 | 10<<6 | 10<<12 | 12<<19},
 		{wire.Wormhole, wire.NewNocAddr(0, 10, 0xFFFB2002C), 0 | 10<<6 | 10<<12 | 12<<19 | first}, // ARC: tt-umd reads it to find a NoC that hangs
 		{wire.Wormhole, wire.NewNocAddr(0, 3, 0xFFFB2002C), 0 | 3<<6 | 10<<12 | 12<<19 | first},
 		{wire.Wormhole, wire.NewNocAddr(0, 8, 0xFFB2002C), 0 | 8<<6 | 10<<12 | 12<<19 | first},

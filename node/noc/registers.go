@@ -73,7 +73,7 @@ func (m *Memory) add(a wire.NocAddr, w window) error {
 	case w.off >= t.Size && w.regs == 0:
 		return fmt.Errorf("window at %s: the tile's memory has %d bytes, and only registers can lie beyond", a, t.Size)
 	}
-	for _, x := range m.builtIn(t) {
+	for _, x := range m.builtIn(m.owner(t, w.off)) {
 		if x.n > 0 && x.touches(span{off: w.off, n: int(w.n)}) {
 			return fmt.Errorf("window at %s: %d bytes touch the tile's own registers at %#x", a, w.n, x.off)
 		}
@@ -106,9 +106,10 @@ func (m *Memory) findBeyond(t *Tile, off uint64, n int) (span, wire.Outcome) {
 			return ws[i].registers(t.bank, off, n)
 		}
 	}
-	for _, w := range m.builtIn(t) {
+	owner := m.owner(t, off)
+	for _, w := range m.builtIn(owner) {
 		if off < w.off+w.n && w.holds(off, n) {
-			return w.registers(int32(m.at[place(t.X, t.Y)])-1, off, n)
+			return w.registers(int32(m.at[place(owner.X, owner.Y)])-1, off, n)
 		}
 	}
 	if t.Harvested && off < layouts[m.arch].l1 {

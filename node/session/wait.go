@@ -39,6 +39,14 @@ type Waiter interface {
 	Await(ctx context.Context, a wire.NocAddr, t Test, value uint32) (word uint32, err error)
 }
 
+// Replier is a [Waiter] that can let a program answer before the chip sends anything else.
+type Replier interface {
+	// AwaitReply does what Await does, for a program that submits requests or waits again at once, within
+	// microseconds after the word has passed the test. The chip lets the program run first. Acknowledgements and
+	// completions of the chip then leave together with the program's requests.
+	AwaitReply(ctx context.Context, a wire.NocAddr, t Test, value uint32) (word uint32, err error)
+}
+
 // ErrNoWait is the error of [Session.WaitCounter] and [Session.WaitWord] on a fabric that is no
 // [Waiter].
 var ErrNoWait = errors.New("this fabric cannot wait on a word; read the word again and again instead")
@@ -48,6 +56,15 @@ var ErrNoWait = errors.New("this fabric cannot wait on a word; read the word aga
 // looks at the counter after each of its steps, and can miss a value that lasts less than one step.
 // The address must be a multiple of 4. In tt-metal, the call is noc_semaphore_wait_min.
 func (s *Session) WaitCounter(ctx context.Context, a wire.NocAddr, least uint32) (uint32, error) {
+	return s.await(ctx, a, AtLeast, least)
+}
+
+// WaitToReply does what [Session.WaitCounter] does, for a program that submits requests or waits again at once. On
+// a fabric that is a [Replier], fewer datagrams then leave the chip.
+func (s *Session) WaitToReply(ctx context.Context, a wire.NocAddr, least uint32) (uint32, error) {
+	if r, ok := s.f.(Replier); ok {
+		return r.AwaitReply(ctx, a, AtLeast, least)
+	}
 	return s.await(ctx, a, AtLeast, least)
 }
 

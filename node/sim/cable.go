@@ -20,6 +20,7 @@ type cable struct {
 	chips   [2]*machine
 	avoided bool            // whether an operator has taken the cable out of service
 	way     [2]*fault.Model // fault models of the two directions, by the side that sends
+	gone    bool            // whether a loaded snapshot's tables do not use the cable
 	cuts    [2]int          // number of cuts in force, by the side that sends
 	swapped *cable          // the cable with which this cable has exchanged its far end; nil: none
 	up      [2]bool         // whether the link at each side is up, as the chip at this side has reported

@@ -70,6 +70,10 @@ func (s *Sim) ended(m *machine, r flow.Result) {
 	if s.hosts != nil && s.hosts.packets.ended(m, &r) {
 		return
 	}
+	if s.onResult != nil {
+		s.onResult(m, r)
+		return
+	}
 	if r.Token == 0 || r.Token > uint64(len(s.model.ops)) {
 		s.fail("one end", "%s ends a request %d that nobody made", m.node, r.Token)
 		return

@@ -7,7 +7,7 @@ import (
 
 	"ttfabric/node/chip"
 	"ttfabric/node/flow"
-	"ttfabric/node/noc"
+	"ttfabric/node/kernel"
 	"ttfabric/node/scenario"
 	"ttfabric/router"
 	"ttfabric/router/route"
@@ -29,6 +29,9 @@ type Driven struct {
 type hooks struct {
 	onEvent func(*machine, chip.Event) // gets each event of a chip
 	onStep  func(*machine)             // is called after each step of a chip
+
+	onResult func(*machine, flow.Result)       // gets the results of requests that came with a snapshot
+	lives    map[wire.FabricNodeID]incarnation // identities of chips from a snapshot; nil: the simulator draws them
 }
 
 // outside is the client inside a chip. It hands the requests of the program outside to the chip.
@@ -37,6 +40,8 @@ type outside struct {
 	last  asked   // the request that the chip has taken last
 	open  map[uint64]asked
 	token uint64
+
+	performed func(src wire.FabricNodeID, cmd *wire.Command) // see OnPerformed; nil: nobody listens
 }
 
 // asked is a request of the program outside.
@@ -47,22 +52,31 @@ type asked struct {
 
 // NewDriven starts a fabric, and returns when all links are up.
 func NewDriven(cfg Config) (*Driven, error) {
+	return newDriven(cfg, func(s *Sim) error { return s.around.of(scenario.Fabric{}) }, func(s *Sim) func() bool { return (&stage{s: s}).intact })
+}
+
+// newDriven starts a fabric with the surroundings that the function "settle" sets. newDriven returns when
+// the function that the argument "until" returns reports true.
+func newDriven(cfg Config, settle func(*Sim) error, until func(*Sim) func() bool) (*Driven, error) {
 	cfg.bare = true
 	s, err := newSim(cfg)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.around.of(scenario.Fabric{}); err != nil {
+	if err := settle(s); err != nil {
 		return nil, err
 	}
 	if s.routes, err = route.New(cfg.Topology, s.around.route); err != nil {
 		return nil, err
 	}
-	s.scripted = true
+	s.scripted, s.around.kernels = true, cfg.Kernels
 	d := &Driven{s: s, step: func(int) {}}
+	ready := until(s)
 	s.begin()
-	g := &stage{s: s}
-	if !s.runUntil(s.now.Add(SettleTime), g.intact) {
+	if !s.runUntil(s.now.Add(SettleTime), ready) {
+		if s.failure != nil {
+			return nil, s.failure
+		}
 		return nil, fmt.Errorf("%s does not come up in %v", cfg.Topology, SettleTime)
 	}
 	for _, m := range s.machines {
@@ -77,6 +91,31 @@ func NewDriven(cfg Config) (*Driven, error) {
 // OnStep sets a function that the simulator calls after each step of a chip. The function gets the chip's
 // place in the topology.
 func (d *Driven) OnStep(f func(chip int)) { d.step = f }
+
+// OnKernel sets a function that gets each event of the kernels of a chip, with the chip's place in the topology.
+func (d *Driven) OnKernel(f func(chip int, e kernel.Event)) {
+	d.s.onEvent = func(m *machine, e chip.Event) {
+		if e.Kernel != nil {
+			f(m.index, *e.Kernel)
+		}
+	}
+}
+
+// StartJob starts the part of a job of a living chip.
+func (d *Driven) StartJob(chip int, j kernel.Job) error {
+	m := d.s.machines[chip]
+	err := m.chip.StartJob(d.s.clock(m), j)
+	d.s.run(m)
+	return err
+}
+
+// EndJob stops a job of a living chip on all chips of the job, and reports whether the job ran on this chip.
+func (d *Driven) EndJob(chip int, id kernel.JobID, text string) bool {
+	m := d.s.machines[chip]
+	ok := m.chip.EndJob(d.s.clock(m), id, kernel.End{Why: kernel.EndStopped, By: m.node, Text: text})
+	d.s.run(m)
+	return ok
+}
 
 // Now returns the virtual time.
 func (d *Driven) Now() mono.Time { return d.s.now }
@@ -221,10 +260,6 @@ func (o *outside) Done(_ mono.Time, r flow.Result) {
 	delete(o.open, r.Token)
 	r.Token, r.Data = q.r.Token, bytes.Clone(r.Data)
 	q.done(r)
-}
-
-// Performed implements [chip.Client].
-func (o *outside) Performed(mono.Time, wire.FabricNodeID, wire.Plane, bool, *wire.Command, *noc.Memory) {
 }
 
 // Deadline implements [chip.Waker]: a program outside has no plans.

@@ -65,7 +65,7 @@ type lab struct {
 	got       int       // number of measured packets that have arrived
 	delivered int       // number of packets delivered in the second phase
 	sum       time.Duration
-	all       traffic.Histogram
+	all       traffic.Tally
 }
 
 // worker is the client of one chip. A worker sends the packets of its generator, and verifies the
@@ -248,8 +248,9 @@ func (l *lab) result(load float64, senders int, ph phases, followed int) (point,
 	if l.s.failure != nil {
 		return point{}, l.s.failure
 	}
+	all := l.all.Histogram()
 	p := point{Load: load, Accepted: float64(l.delivered) / float64(senders*ph.measure), Unstable: l.got < followed,
-		P99: float64(l.all.Quantile(0.99)) / float64(cycle)}
+		P99: float64(all.Quantile(0.99)) / float64(cycle)}
 	if l.got > 0 {
 		p.Mean = float64(l.sum) / float64(l.got) / float64(cycle)
 	}

@@ -49,10 +49,11 @@ const (
 type Config struct {
 	Topology *topo.Topology
 	Seed     uint64
-	Only     []int     // numbers of the planned faults that the run injects; nil: all planned faults
-	Quick    bool      // whether to check a chip's invariants only after every 16th step; false: after every step
-	Hosts    int       // number of hosts at each chip, which use the queues of the chip's base firmware; at most 16
-	Trace    io.Writer // gets a line for each event; nil: no trace
+	Only     []int        // numbers of the planned faults that the run injects; nil: all planned faults
+	Quick    bool         // whether to check a chip's invariants only after every 16th step; false: after every step
+	Hosts    int          // number of hosts at each chip, which use the queues of the chip's base firmware; at most 16
+	Trace    io.Writer    // gets a line for each event; nil: no trace
+	Kernels  kernel.Table // kernels that the chips of a [Driven] can run; nil: none
 
 	// The simulator calls Record at each start of a chip. Record returns the argument of
 	// [chip.Chip.Wrap] for the chip, such as a recorder's method Wrap. If Record or its result is
@@ -273,6 +274,7 @@ func (s *Sim) start(m *machine) {
 		Behaviour:  chip.Behaviour{Route: s.around.route, Profile: s.around.profile, Slots: s.around.slots, LocalFirst: s.around.localFirst, Timeout: s.around.timeout, TTL: s.ttl, StrictTTL: s.around.strictTTL},
 		MaxPayload: s.around.maxPayload, Window: s.around.window, Seed: s.rng.Uint64(),
 	}
+	s.relive(m, &cfg)
 	if s.around.kernels != nil {
 		cfg.Kernels, cfg.KernelSeed = s.around.kernels, s.rng.Uint64()|1
 	}

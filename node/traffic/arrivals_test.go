@@ -57,7 +57,7 @@ func TestArrivalsArePoisson(t *testing.T) {
 			t.Errorf("load %v: %v arrivals per second, want %v", share, rate, spec.Load)
 		}
 		mean := 0.0
-		for k, n := range g.flows[0].Latency.Buckets {
+		for k, n := range r.Source[0].Latency.Buckets {
 			mean += float64(middle(k)) * float64(n) / float64(spec.Packets)
 		}
 		want := float64(serve) * (1 + share/(2*(1-share)))

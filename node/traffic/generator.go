@@ -38,7 +38,8 @@ type Generator struct {
 type sending struct {
 	PairReport
 	slots
-	rest uint64 // number of packets that have not been picked
+	rest    uint64 // number of packets that have not been picked
+	latency Tally  // for PairReport.Latency, which is empty here
 }
 
 // NewGenerator returns the generator of the packets that chip "self" sends in a run. If the spec
@@ -197,7 +198,7 @@ func (g *Generator) Done(p Packet, sent, now mono.Time, o wire.Outcome, lost boo
 		if g.spec.Load > 0 {
 			sent = p.Came
 		}
-		f.Latency.Add(now.Sub(sent))
+		f.latency.Add(now.Sub(sent))
 	}
 }
 

@@ -12,21 +12,40 @@ import (
 // the middle of a bucket. The error is therefore at most half a bucket, 1/64 or 1.6 %.
 const subBits = 5
 
-// Histogram counts durations in log-linear buckets: one bucket for each nanosecond below 32 ns,
-// and 32 buckets for each doubling above. The zero value is empty. A Histogram that is encoded to
-// JSON and decoded again is unchanged. Copies of a Histogram share their buckets.
+// Histogram holds counts of durations in log-linear buckets: one bucket for each nanosecond below
+// 32 ns, and 32 buckets for each doubling above. The zero value is empty. A Histogram that is
+// encoded to JSON and decoded again is unchanged. Copies of a Histogram share their buckets.
 type Histogram struct {
 	N       uint64         `json:"n"`                 // number of durations counted
 	Buckets map[int]uint64 `json:"buckets,omitempty"` // number of durations by bucket number; at most 1888 buckets
 }
 
+// Tally counts durations for a Histogram. A generator counts each packet that ends, so the counts
+// lie in a slice, where they are found faster than in a map. The zero value is empty.
+type Tally []uint64 // number of durations by bucket number, up to the highest bucket with a duration
+
 // Add counts the duration d. A negative d counts as 0.
-func (h *Histogram) Add(d time.Duration) {
-	if h.Buckets == nil {
-		h.Buckets = map[int]uint64{}
+func (t *Tally) Add(d time.Duration) {
+	k := bucket(uint64(max(d, 0)))
+	if k >= len(*t) {
+		*t = append(*t, make([]uint64, k+1-len(*t))...)
 	}
-	h.Buckets[bucket(uint64(max(d, 0)))]++
-	h.N++
+	(*t)[k]++
+}
+
+// Histogram returns the counts. The Histogram shares no memory with t.
+func (t Tally) Histogram() (h Histogram) {
+	for k, n := range t {
+		if n == 0 {
+			continue
+		}
+		if h.Buckets == nil {
+			h.Buckets = map[int]uint64{}
+		}
+		h.Buckets[k] = n
+		h.N += n
+	}
+	return h
 }
 
 // Merge adds all durations that o has counted.
@@ -39,8 +58,6 @@ func (h *Histogram) Merge(o *Histogram) {
 	}
 	h.N += o.N
 }
-
-func (h *Histogram) clone() Histogram { return Histogram{h.N, maps.Clone(h.Buckets)} }
 
 // Quantile returns the smallest duration d for which at least the share q of the counted durations
 // is at most d. The error is at most 1.6 %. The share q is 0 to 1. For an empty histogram, Quantile

@@ -15,6 +15,8 @@ type umdPort struct {
 	channel wire.Channel
 }
 
+func (p umdPort) public() ClusterPort { return ClusterPort{p.chip, p.channel} }
+
 // String renders the port, such as "chip 0 channel 8".
 func (p umdPort) String() string { return fmt.Sprintf("chip %d channel %d", p.chip, p.channel) }
 
@@ -84,6 +86,9 @@ func (d *descriptor) addCable(ends [2]umdPort, at *yaml.Node) error {
 		d.again++
 		return nil // the file lists this cable a second time, from either end
 	}
+	if d.double && (d.taken(ends[0]) || d.taken(ends[1])) {
+		return nil
+	}
 	for k, p := range ends {
 		if err := d.connect(p, umdTarget{port: ends[1-k], line: at.Line}, at); err != nil {
 			return err
@@ -91,6 +96,13 @@ func (d *descriptor) addCable(ends [2]umdPort, at *yaml.Node) error {
 	}
 	d.cables = append(d.cables, umdCable{ends, at})
 	return nil
+}
+
+// taken reports whether a port has a cable, and counts the cable that would be the second.
+func (d *descriptor) taken(p umdPort) bool {
+	_, dup := d.peer[p]
+	d.twice += bit(dup)
+	return dup
 }
 
 // connect records the far end of the cable at port p. A second cable at one port is an error.
@@ -145,7 +157,11 @@ func (d *descriptor) readRemote() error {
 			d.again++
 			continue
 		}
+		if d.double && d.taken(local) {
+			continue
+		}
 		d.away++
+		d.far = append(d.far, FarCable{local.public(), to.remote, to.port.channel})
 		if err := d.connect(local, to, conn); err != nil {
 			return err
 		}

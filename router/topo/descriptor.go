@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -32,6 +33,9 @@ type descriptor struct {
 	origin [2]int                // x and y of the north-west corner, in the file's coordinates
 	away   int                   // number of cables to other hosts
 	again  int                   // number of entries that list a cable again
+	far    []FarCable            // cables to other hosts
+	double bool                  // a port may have two cables; twice then counts the cables beyond the first
+	twice  int
 }
 
 // umdChip is a chip as the cluster descriptor describes it.
@@ -51,17 +55,28 @@ type umdChip struct {
 
 	harvested    uint16 // mask of the Tensix tiles that are switched off
 	untranslated bool   // the chip has no translated NoC coordinates
+
+	bus      int // number of the chip's PCI bus, or noPlace
+	location int // number of the chip on its board, or noPlace
 }
 
-// load reads and checks all keys of the file, and builds the topology.
-func (d *descriptor) load(name string) (*Topology, error) {
+// readAll reads and checks all keys of the file.
+func (d *descriptor) readAll() error {
 	for _, read := range []func() error{
 		d.readArch, d.readHarvesting, d.readCoords, d.readUniqueIDs, d.readMMIO, d.readBoardTypes, d.readBoards,
 		d.readConnections, d.readRemote, d.readRest,
 	} {
 		if err := read(); err != nil {
-			return nil, err
+			return err
 		}
+	}
+	return nil
+}
+
+// load reads and checks all keys of the file, and builds the topology.
+func (d *descriptor) load(name string) (*Topology, error) {
+	if err := d.readAll(); err != nil {
+		return nil, err
 	}
 	meshes, err := d.place()
 	if err != nil {
@@ -90,7 +105,11 @@ func (d *descriptor) load(name string) (*Topology, error) {
 		t.Chips = append(t.Chips, Chip{Node: node(meshes[c.mesh].mesh, c), Row: c.coord[1], Col: c.coord[0], UMD: id, Board: c.board, BoardID: c.boardID, UniqueID: c.unique, MMIO: c.mmio, Harvested: c.harvested, Untranslated: c.untranslated})
 	}
 	d.position(t)
-	d.cross(t, meshes)
+	exits, without := NewExits(t), 0
+	for _, c := range d.cross(meshes) {
+		without += bit(!exits.Add(c))
+	}
+	leave(&t.LeftOut, without, "cables between shelves", "the chip at one end has no free direction")
 	if err := t.finish(); err != nil {
 		return nil, d.fail(d.root, "%v", err)
 	}
@@ -119,50 +138,19 @@ func layoutOf(meshes []*placed) string {
 	return strings.Join(parts, "; ")
 }
 
-// cross adds the cables between chips of two meshes. The cables of two such chips leave each of them
-// in a direction in which the chip has no neighbour. If a chip has no such direction, the topology
-// does not have the cables. The cables of a third dimension leave in direction Z.
-func (d *descriptor) cross(t *Topology, meshes []*placed) {
-	taken := map[wire.FabricNodeID]uint8{} // directions in use, one bit for each direction
-	free := func(n wire.FabricNodeID, want wire.Direction) (wire.Direction, bool) {
-		m, row, col := &t.Meshes[n.Mesh], 0, 0
-		row, col = int(n.Chip)/m.Cols, int(n.Chip)%m.Cols
-		for _, dir := range append([]wire.Direction{want}, exitOrder[:]...) {
-			if _, _, inside := m.step(row, col, dir); dir < wire.NumSides && !inside && taken[n]>>dir&1 == 0 && (dir == want || mayLeave(d.arch, dir)) {
-				return dir, true
-			}
-		}
-		return 0, false
-	}
-	type pair struct{ a, b wire.FabricNodeID }
-	dirs, out := map[pair][2]wire.Direction{}, 0
+// cross returns the cables between chips of two meshes. Each has the direction Z if it is a cable of a third
+// dimension, or else anyDir.
+func (d *descriptor) cross(meshes []*placed) (exits []Cable) {
 	for _, c := range d.cables {
-		p, q := d.port(meshes, c.ends[0]), d.port(meshes, c.ends[1])
-		if p.Node.Mesh == q.Node.Mesh {
-			continue
+		p, q, dir := d.port(meshes, c.ends[0]), d.port(meshes, c.ends[1]), anyDir
+		if d.inZ(c) {
+			dir = wire.Z
 		}
-		if q.Less(p) {
-			p, q = q, p
+		if p.Node.Mesh != q.Node.Mesh {
+			exits = append(exits, Cable{A: p, B: q, Dir: dir})
 		}
-		at, known := dirs[pair{p.Node, q.Node}]
-		if !known {
-			first := anyDir
-			if d.inZ(c) {
-				first = wire.Z
-			}
-			there, ok := free(p.Node, first)
-			back, ok2 := free(q.Node, there.Opposite())
-			if !ok || !ok2 {
-				out++
-				continue
-			}
-			taken[p.Node], taken[q.Node] = taken[p.Node]|1<<there, taken[q.Node]|1<<back
-			at = [2]wire.Direction{there, back}
-			dirs[pair{p.Node, q.Node}] = at
-		}
-		t.Cables = append(t.Cables, Cable{A: p, B: q, Dir: at[0], Back: at[1]})
 	}
-	leave(&t.LeftOut, out, "cables between shelves", "the chip at one end has no free direction")
+	return exits
 }
 
 // position sets the chips' positions, if all chips have positions, and the position of some chip
@@ -222,7 +210,7 @@ func (d *descriptor) readArch() error {
 			return d.fail(p.val, "chip %d has the architecture %s and other chips have %s: a fabric has only one architecture (Spec §1.2)", id, a, d.arch)
 		}
 		d.arch = a
-		d.chips[id] = &umdChip{id: id, unique: uint64(id) << 32, channels: Channels(a)}
+		d.chips[id] = &umdChip{id: id, unique: uint64(id) << 32, channels: Channels(a), bus: noPlace, location: noPlace}
 		d.ids = append(d.ids, id)
 	}
 	slices.Sort(d.ids)
@@ -429,14 +417,17 @@ func (d *descriptor) readBoards() error {
 
 // readRest checks the keys that do not describe chips or cables.
 func (d *descriptor) readRest() error {
-	plain := func(key string) error {
-		return d.perChip(key, "plain values", func(c *umdChip, v *yaml.Node) error {
-			_, err := d.scalar(v, fmt.Sprintf("%s of chip %d", key, c.id))
+	for _, key := range []string{"chip_to_bus_id", "chip_pci_bdfs", "asic_locations"} {
+		err := d.perChip(key, "plain values", func(c *umdChip, v *yaml.Node) error {
+			text, err := d.scalar(v, fmt.Sprintf("%s of chip %d", key, c.id))
+			if n, bad := strconv.ParseUint(text, 0, 16); bad == nil && key == "chip_to_bus_id" {
+				c.bus = int(n)
+			} else if bad == nil && key == "asic_locations" {
+				c.location = int(n)
+			}
 			return err
 		})
-	}
-	for _, key := range []string{"chip_to_bus_id", "chip_pci_bdfs", "asic_locations"} {
-		if err := plain(key); err != nil {
+		if err != nil {
 			return err
 		}
 	}

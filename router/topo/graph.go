@@ -7,14 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"ttfabric/router/topo/mgd"
 	"ttfabric/wire"
 )
 
-// Limits of a mesh graph descriptor.
-const (
-	maxConnections = 1 << 16 // largest number of connections of one descriptor
-	maxNotes       = 4       // largest number of notes in a [Topology].Layout
-)
+// maxNotes is the largest number of notes in a [Topology].Layout.
+const maxNotes = 4
 
 // graph is the content of a mesh graph descriptor, in YAML or in textual protobuf. The descriptor
 // names meshes and connections between them. A connection asks for a number of cables between two
@@ -75,7 +73,7 @@ func (m *graphMesh) planes() int {
 
 // anyChip and anyDir say that an end of a connection does not give its chip or its direction.
 const (
-	anyChip = -1
+	anyChip = mgd.AnyChip
 	anyDir  = wire.Direction(wire.NumSides)
 )
 
@@ -117,8 +115,8 @@ func (g *graph) note(format string, a ...any) { g.notes = append(g.notes, fmt.Sp
 
 // connect adds a connection to the graph.
 func (g *graph) connect(l graphLink) error {
-	if len(g.links) >= maxConnections {
-		return g.failAt(l.line, "more than %d connections", maxConnections)
+	if len(g.links) >= mgd.MaxConnections {
+		return g.failAt(l.line, "more than %d connections", mgd.MaxConnections)
 	}
 	g.links = append(g.links, l)
 	return nil
@@ -169,8 +167,8 @@ func (g *graph) layAll(name string) (d *draft, left int, err error) {
 }
 
 // downshift makes room for exits in tori with connections, because the chips of a torus have no
-// free direction within the mesh. downshift reports whether it changed a torus. downshift turns the rings of one axis into lines, or of both axes. The chips that
-// connections name decide. For a chip in the first or last column, the rows become lines. For a
+// free direction within the mesh. downshift reports whether it changed a torus. downshift turns the
+// rings of one axis or of both axes into lines. The chips that connections name decide. For a chip in the first or last column, the rows become lines. For a
 // chip in the first or last row, the columns become lines. A chip in a corner leaves the choice
 // open, and so does a chip that is not in the first or last row or column. If all named chips leave
 // the choice open, downshift chooses the shorter axis. Spec §3: "TT-Fabric topology can
@@ -223,8 +221,8 @@ func (g *graph) downshift() bool {
 // lay makes a draft with all meshes and connections, and returns the number of cables for which
 // there was no room. If "fair" is false, each connection takes all its cables before the next
 // connection. If "fair" is true, the relaxed connections come last, and take one group each in turn
-// while there is room. lay returns an error if a relaxed connection gets no cable, or if any other
-// connection gets only some of its cables.
+// while there is room. If a relaxed connection gets no cable, lay returns an error. lay also returns
+// an error if a connection that is not relaxed gets only some of its cables.
 func (g *graph) lay(name string, fair bool) (d *draft, out int, err error) {
 	d = newDraft(strings.ToValidUTF8(name, "\uFFFD"), strings.ToValidUTF8(g.path, "\uFFFD"), g.arch)
 	g.open = make([]int, len(g.meshes))

@@ -11,6 +11,10 @@ import (
 	"ttfabric/wire"
 )
 
+// maxCount is the largest number of cables that one connection can ask for: the number of channels
+// of all chips of the largest mesh.
+const maxCount = wire.MaxChipsPerMesh * wire.MaxChannels
+
 // yamlGraph is the state of a reader of a mesh graph descriptor in YAML, the older form. The file
 // has the keys ChipSpec, Board, Mesh, Graph and RelaxedGraph (tt-metal,
 // tt_metal/fabric/mesh_graph_descriptors/*.yaml).
@@ -30,8 +34,8 @@ type yamlBoard struct {
 	line         int
 }
 
-// loadYAMLGraph reads a mesh graph descriptor in YAML.
-func loadYAMLGraph(f file, name string, root *yaml.Node, keys map[string]pair) (*Topology, error) {
+// readYAMLGraph reads a mesh graph descriptor in YAML.
+func readYAMLGraph(f file, root *yaml.Node, keys map[string]pair) (*yamlGraph, error) {
 	g := &yamlGraph{graph: graph{file: f}, keys: keys, boards: map[string]yamlBoard{}, ids: map[wire.MeshID]int{}}
 	for _, read := range []func() error{g.readChipSpec, g.readBoards, g.readMeshes, g.readGraph, g.readRelaxed} {
 		if err := read(); err != nil {
@@ -41,7 +45,7 @@ func loadYAMLGraph(f file, name string, root *yaml.Node, keys map[string]pair) (
 	if len(g.meshes) == 0 {
 		return nil, g.fail(root, "no meshes: want a key Mesh with a list of {id, board, device_topology}")
 	}
-	return g.build(name)
+	return g, nil
 }
 
 // table reads a YAML map, and returns its values by key.

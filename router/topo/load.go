@@ -2,9 +2,7 @@ package topo
 
 import (
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -29,26 +27,12 @@ func Load(path string, data []byte) (*Topology, error) {
 	if len(data) > MaxFile {
 		return nil, f.fail(nil, "%d bytes; a topology has at most %d", len(data), MaxFile)
 	}
-	if regexp.MustCompile(protoGraph).Match(data) || strings.HasSuffix(path, ".textproto") {
+	if isProtoGraph(path, data) {
 		return loadMGD(f, filepath.Base(path), data)
 	}
-	root, err := f.parse(data)
+	root, top, keys, err := f.open(data)
 	if err != nil {
 		return nil, err
-	}
-	if isNull(root) {
-		return nil, f.fail(nil, "the file is empty")
-	}
-	if root.Kind != yaml.MappingNode {
-		return nil, f.fail(root, "not a cluster descriptor: want keys such as arch, chips and ethernet_connections")
-	}
-	top, err := f.pairs(root, "file", "a map")
-	if err != nil {
-		return nil, err
-	}
-	keys := make(map[string]pair, len(top))
-	for _, p := range top {
-		keys[p.key.Value] = p
 	}
 	if _, ours := keys[renderedKey]; ours {
 		return loadRendered(f, top)
@@ -59,8 +43,44 @@ func Load(path string, data []byte) (*Topology, error) {
 	_, spec := keys["ChipSpec"]
 	_, arch := keys["arch"]
 	if spec && !arch {
-		return loadYAMLGraph(f, filepath.Base(path), root, keys)
+		g, err := readYAMLGraph(f, root, keys)
+		if err != nil {
+			return nil, err
+		}
+		return g.build(filepath.Base(path))
 	}
+	d, err := newDescriptor(f, root, top, keys)
+	if err != nil {
+		return nil, err
+	}
+	return d.load(filepath.Base(path))
+}
+
+// open parses a file in YAML. The results are the root of the document, and its keys with their values, in
+// the order of the file and by key.
+func (f file) open(data []byte) (root *yaml.Node, top []pair, keys map[string]pair, err error) {
+	if root, err = f.parse(data); err != nil {
+		return nil, nil, nil, err
+	}
+	if isNull(root) {
+		return nil, nil, nil, f.fail(nil, "the file is empty")
+	}
+	if root.Kind != yaml.MappingNode {
+		return nil, nil, nil, f.fail(root, "not a cluster descriptor: want keys such as arch, chips and ethernet_connections")
+	}
+	if top, err = f.pairs(root, "file", "a map"); err != nil {
+		return nil, nil, nil, err
+	}
+	keys = make(map[string]pair, len(top))
+	for _, p := range top {
+		keys[p.key.Value] = p
+	}
+	return root, top, keys, nil
+}
+
+// newDescriptor returns a reader of a cluster descriptor. If the file has no key of a cluster
+// descriptor, newDescriptor returns an error.
+func newDescriptor(f file, root *yaml.Node, top []pair, keys map[string]pair) (*descriptor, error) {
 	if !slices.ContainsFunc(clusterKeys, func(k string) bool { _, ok := keys[k]; return ok }) {
 		var names []string
 		for _, p := range top {
@@ -68,8 +88,7 @@ func Load(path string, data []byte) (*Topology, error) {
 		}
 		return nil, f.fail(root, "%s", kinds.Strange(names))
 	}
-	d := &descriptor{file: f, keys: keys, root: root}
-	return d.load(filepath.Base(path))
+	return &descriptor{file: f, keys: keys, root: root}, nil
 }
 
 // clusterKeys are the keys of which a cluster descriptor has at least one.

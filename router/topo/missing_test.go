@@ -170,7 +170,7 @@ func TestLeftOut(t *testing.T) {
 		t.Errorf("got %v, want %v", m.LeftOut, want)
 	}
 	reread(t, m)
-	if m, err = Load("f", []byte(m0+topMesh+pinning(0, 0)+pinning(0, 1))); err != nil || len(m.LeftOut) != 1 || m.LeftOut[0].String() != "pinnings (2), because an emulated chip has no tray" {
+	if m, err = Load("f", []byte(m0+topMesh+pinning(0, 0)+pinning(0, 1))); err != nil || len(m.LeftOut) != 1 || m.LeftOut[0].String() != "pinnings (2), because the chips are not those of a machine; 'ttfabric map' honours pinnings" {
 		t.Errorf("got %v %v", m.LeftOut, err)
 	}
 	reread(t, m)

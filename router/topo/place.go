@@ -104,12 +104,8 @@ const galaxyBoard = "ubb_blackhole"
 
 // inZ reports whether a cable is wired for a third dimension.
 func (d *descriptor) inZ(c umdCable) bool {
-	for _, p := range c.ends {
-		if d.arch != wire.Blackhole || galaxyZ>>p.channel&1 == 0 || !strings.EqualFold(d.chips[p.chip].board, galaxyBoard) {
-			return false
-		}
-	}
-	return true
+	p, q := c.ends[0], c.ends[1]
+	return ForZ(d.arch, [2]string{d.chips[p.chip].board, d.chips[q.chip].board}, [2]wire.Channel{p.channel, q.channel})
 }
 
 // placeAll finds the row and column of every chip of one mesh. If all chips have coordinates and are

@@ -27,15 +27,24 @@ type sumCase struct {
 var sumCases = []sumCase{
 	{"all-reduce", "mesh:2x2", 4, 8, 500, 0},
 	{"all-reduce", "mesh:2x2", 4, 1 << 20, 50, 2 * 3},
+	{"all-reduce", "mesh:2x2", 4, edmSize, 10, 2 * 3},
 	{"all-reduce", "mesh:2x2", 4, 64 << 20, 3, 2 * 3},
 	{"all-reduce", "t3000", 8, 64 << 20, 3, 2 * 7},
 	{"all-gather", "t3000", 8, 1 << 20, 10, 8 * 7},
 	{"all-to-all", "t3000", 8, 1 << 20, 10, 8 * 7 * alltoallHops},
 }
 
+// edmCases are the operations that kernels and ERISC data movers perform too.
+var edmCases = []sumCase{
+	{"all-reduce", "mesh:2x2", 4, 8, 100, 0},
+	{"all-reduce", "mesh:2x2", 4, edmSize, 10, 0},
+}
+
 // Constants of the measurement "collective".
 const (
 	ourRanks         = "node/session/collective"
+	edmRanks         = "node/session/collective, edm"
+	edmSize          = 16 << 20
 	sumPackets       = 100000  // packets of the traffic between neighbours
 	sumLong          = 1 << 20 // shortest size whose bytes × hops say anything about the time
 	sumWrites        = 2000
@@ -59,7 +68,7 @@ func (b *bench) collectives(round int, r *rand.Rand) error {
 	add := func(name, kind string, micros float64) { b.add(figure(name, kind, "µs", round, micros)) }
 	jobs := []func() error{func() error {
 		x := sumCase{op: "write", machine: "mesh:2x2", ranks: 4, size: sumWriteSize, rounds: sumWrites}
-		micros, err := b.sum(&x)
+		micros, err := b.sum(&x, "fabric")
 		add(fmt.Sprintf("write of %d bytes to a neighbour, until performed", sumWriteSize), ourRanks, micros)
 		return err
 	}}
@@ -80,7 +89,7 @@ func (b *bench) collectives(round int, r *rand.Rand) error {
 	}
 	for _, x := range sumCases {
 		jobs = append(jobs, func() error {
-			micros, err := b.sum(&x)
+			micros, err := b.sum(&x, "fabric")
 			add(x.name(), ourRanks, micros)
 			return err
 		})
@@ -91,6 +100,13 @@ func (b *bench) collectives(round int, r *rand.Rand) error {
 				return err
 			})
 		}
+	}
+	for _, x := range edmCases {
+		jobs = append(jobs, func() error {
+			micros, err := b.sum(&x, "edm")
+			add(x.name(), edmRanks, micros)
+			return err
+		})
 	}
 	if b.mpiSums == "" && round == 0 {
 		fmt.Fprintln(os.Stderr, "the peer Open MPI is left out: this machine has no mpicc or no mpirun")
@@ -132,10 +148,10 @@ func (b *bench) mpiSum(x *sumCase) (micros float64, err error) {
 	return micros, nil
 }
 
-// sum returns the mean time of an operation on a fabric of its own, in µs.
-func (b *bench) sum(x *sumCase) (float64, error) {
+// sum returns the mean time of an operation on a fabric of its own, in µs. The text "means" says what moves the data.
+func (b *bench) sum(x *sumCase, means string) (float64, error) {
 	cmd := exec.Command(b.ttfabric, "run", "--name", fmt.Sprintf("bench-sum-%d", os.Getpid()), "--up", x.machine, "--as-chip",
-		b.sums, "-op", x.op, "-bytes", fmt.Sprint(x.size), "-rounds", fmt.Sprint(x.rounds))
+		b.sums, "-op", x.op, "-means", means, "-bytes", fmt.Sprint(x.size), "-rounds", fmt.Sprint(x.rounds))
 	out, err := cmd.Output()
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", cmd, err)

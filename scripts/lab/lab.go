@@ -339,13 +339,50 @@ type effect struct {
 	run   traffic.Result
 }
 
+// Limits of [lab.rested].
+const (
+	restPause = 300 * time.Millisecond // time between two readings of the counters; longer than a delayed path holds a frame back
+	restMost  = 10 * time.Second       // largest time until the frames that were sent again have arrived
+)
+
+// rested returns both ends of both cables, as soon as two readings have the same counters of frames
+// that were sent again, that came behind a gap, and that came twice. Frames that a link sends again
+// behind the last packet then are no longer under way. After restMost, rested returns the last
+// reading.
+func (l *lab) rested() ([]link, error) {
+	last, err := l.links()
+	for end := time.Now().Add(restMost); err == nil && time.Now().Before(end); {
+		time.Sleep(restPause)
+		before := last
+		if last, err = l.links(); err == nil && len(last) == len(before) && !sentAgain(before, last) {
+			break
+		}
+	}
+	return last, err
+}
+
+// sentAgain returns true if a link sent a frame again, or received such a frame, between two
+// readings.
+func sentAgain(before, after []link) bool {
+	for i, x := range after {
+		for _, k := range []string{"retransmitted", "gaps", "duplicates"} {
+			if x.Counters[k] != before[i].Counters[k] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// measure returns the effect of a run on the links. measure reads the counters before the run, and
+// again when no frame of the run is under way.
 func (l *lab) measure(run func() (traffic.Result, error)) (e effect, err error) {
 	before, err := l.links()
 	if err != nil {
 		return e, err
 	}
 	e.run, err = run()
-	after, err2 := l.links()
+	after, err2 := l.rested()
 	if err2 != nil {
 		return e, errors.Join(err, err2)
 	}

@@ -780,6 +780,8 @@ class Rank(Chip):
         self.chips = os.environ["TTFABRIC_CHIPS"].split(",")  # chip of each rank
         self.job = os.environ["TTFABRIC_JOB"]
         self.attempt = int(os.environ["TTFABRIC_ATTEMPT"])
+        row, _, column = os.environ.get("TTFABRIC_COORDINATES", "0,0").partition(",")
+        self.coordinates = int(row), int(column)  # row and column of the chip in its mesh
         self._meeting: Optional[Chip] = None
 
     def _root(self) -> Chip:

@@ -32,6 +32,7 @@ type udp struct {
 	gso  atomic.Bool  // the port sends super-packets: asks is true, and the present path has not refused any
 
 	tx     sender
+	peek   peek
 	lull   lull
 	counts counters
 }

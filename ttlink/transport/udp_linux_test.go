@@ -300,3 +300,35 @@ func TestNetworkIsAway(t *testing.T) {
 		t.Errorf("Send after SetPeer failed: %d, %v", n, err)
 	}
 }
+
+// TestWaiting finds that a port knows of a datagram of its peer before the port has received it, and of no other
+// datagram.
+func TestWaiting(t *testing.T) {
+	a, b := joinedLinux(t, Options{})
+	stranger := openLinux(t, Options{})
+	if b.Waiting() {
+		t.Error("a datagram waits that nobody has sent")
+	}
+	a.Send([]byte("xy"), 1)
+	for end := time.Now().Add(10 * time.Second); !b.Waiting() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if !b.Waiting() {
+		t.Error("no datagram waits after the peer has sent two")
+	}
+	if gather(t, b, 2); b.Waiting() {
+		t.Error("a datagram waits after the port has received both")
+	}
+	late := openLinux(t, Options{}) // has the stranger's datagram before it has a peer
+	if err := stranger.SetPeer(late.local); err != nil {
+		t.Fatal(err)
+	}
+	stranger.Send([]byte("z"), 1)
+	time.Sleep(20 * time.Millisecond)
+	if err := late.SetPeer(a.local); err != nil {
+		t.Fatal(err)
+	}
+	if late.Waiting() {
+		t.Error("the datagram of a stranger counts as one of the peer")
+	}
+}

@@ -217,3 +217,29 @@ func (p *peer) sent(n *unix.RawSockaddrInet6) bool {
 	}
 	return n.Family == unix.AF_INET6 && n.Addr == p.ip
 }
+
+// peek is the state for a look at the first message that waits.
+type peek struct {
+	buf  [1]byte
+	name unix.RawSockaddrInet6
+	size uint32 // length of name
+	n    int    // bytes that the call has returned; -1: no message waits
+	call func(fd uintptr)
+}
+
+// Waiting reports whether the next message that Recv will receive has come, is from the peer, and is not empty. Only
+// one goroutine at a time may call Waiting.
+func (u *udp) Waiting() bool {
+	k, p := &u.peek, u.peer.Load()
+	if k.call == nil {
+		k.call = func(fd uintptr) {
+			k.size = unix.SizeofSockaddrInet6
+			n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&k.buf[0])), uintptr(len(k.buf)), unix.MSG_PEEK|unix.MSG_DONTWAIT,
+				uintptr(unsafe.Pointer(&k.name)), uintptr(unsafe.Pointer(&k.size)))
+			if k.n = int(n); e != 0 {
+				k.n = -1
+			}
+		}
+	}
+	return p != nil && u.raw.Control(k.call) == nil && k.n > 0 && p.sent(&k.name)
+}

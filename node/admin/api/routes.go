@@ -120,7 +120,7 @@ var batchParam = Param{Name: "batch", Type: "", Max: MaxID, Doc: "The id that th
 
 // Routes are the calls of the API. Routes is the source of the API's page and of the OpenAPI
 // document. The server serves exactly these calls.
-var Routes = slices.Concat(stateRoutes, requestRoutes, waitRoutes, faultRoutes, operationRoutes, jobRoutes, hostRoutes, documentRoutes)
+var Routes = slices.Concat(stateRoutes, requestRoutes, waitRoutes, faultRoutes, operationRoutes, jobRoutes, hostRoutes, snapshotRoutes, documentRoutes)
 
 // stateRoutes are the calls that return the chip's state.
 var stateRoutes = []Route{
@@ -136,6 +136,7 @@ var stateRoutes = []Route{
 		Params: []Param{{Name: "ready", Type: "", Doc: "The longest time for which the answer waits until the chip is ready, such as 2s; at most 1m. A chip is ready when all its links are up and its tables use all cables. Without this parameter, the chip answers at once."}},
 		Errors: []Failure{{Status: http.StatusBadRequest, When: "The time is not a duration, or out of range."},
 			{Status: http.StatusServiceUnavailable, When: "The chip is not ready, and cannot wait, because it has as many event streams as it may have."}}},
+	{Method: "GET", Path: "/v1/brief", Summary: "Returns the part of the chip's state that a monitor reads every second.", Answers: one(ChipBrief{})},
 	{Method: "GET", Path: "/v1/losses", Summary: "Returns the packet counts of the chip, by port, class and session.", Answers: one(losses.Chip{}),
 		Errors: []Failure{{Status: http.StatusServiceUnavailable, When: "The chip has been closed."}}},
 	{Method: "GET", Path: "/v1/ends", Summary: "Returns how many of the chip's requests have ended, by destination and fate.", Answers: one(flow.Moment{}),
@@ -171,8 +172,9 @@ var requestRoutes = []Route{
 	{Method: "GET", Path: "/v1/traces", Summary: "Lists the traced packets that the chip has seen, oldest first.", Answers: one([]SightingView{})},
 	{Method: "POST", Path: "/v1/traffic", Summary: "Begins a traffic run in this chip, or sets whether the chip sends in a run that has begun.", Bodies: []any{TrafficStart{}}, Answers: one(OK{}),
 		Errors: []Failure{{Status: http.StatusConflict, When: "The chip takes part in the run of another owner."}, {Status: http.StatusUnprocessableEntity, When: "A value of the run is out of range."}}},
-	{Method: "GET", Path: "/v1/traffic", Summary: "Returns the chip's report of the traffic run so far.", Params: []Param{ownerParam}, Answers: one(traffic.Report{}),
-		Errors: []Failure{badOwner, {Status: http.StatusNotFound, When: "This chip runs no traffic of this owner."}}},
+	{Method: "GET", Path: "/v1/traffic", Summary: "Returns the chip's report of the traffic run so far.", Answers: one(traffic.Report{}),
+		Params: []Param{ownerParam, {Name: "counts", Type: false, Doc: "Leaves out the latencies, which are most of a report."}},
+		Errors: []Failure{{Status: http.StatusBadRequest, When: "The owner is no number of 64 bits, or counts is neither true nor false."}, {Status: http.StatusNotFound, When: "This chip runs no traffic of this owner."}}},
 	{Method: "DELETE", Path: "/v1/traffic", Summary: "Ends the traffic run in this chip.", Params: []Param{ownerParam}, Answers: one(OK{}), Errors: []Failure{badOwner}},
 }
 

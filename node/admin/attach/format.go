@@ -56,11 +56,17 @@ const (
 	KindMoved
 	KindHold
 
-	KindClaim    Kind = 18 // 16 and 17 are free, because their answers would have the kinds of an event and a transfer
-	Answer       Kind = 128
-	KindEvent    Kind = 144
-	KindTransfer Kind = 145
-	KindError    Kind = 255
+	KindClaim     Kind = 18 // 16 and 17 are free, because their answers would have the kinds of an event and a transfer
+	KindComm      Kind = 19
+	KindBegin     Kind = 20
+	KindOperation Kind = 21
+	KindShrink    Kind = 22
+	KindSplit     Kind = 23
+	KindCloseComm Kind = 24
+	Answer        Kind = 128
+	KindEvent     Kind = 144
+	KindTransfer  Kind = 145
+	KindError     Kind = 255
 )
 
 // Code says why a request failed.
@@ -76,6 +82,9 @@ const (
 	CodeLeft                      // a rank has left the barrier
 	CodeClosed                    // the chip shuts down, or is being removed
 	CodeHeld                      // another program has the claim
+	CodeDead                      // a rank's chip is dead
+	CodeAbandoned                 // a rank has left an operation before its end
+	CodeMismatch                  // two ranks of a communicator made different calls
 )
 
 // Head is the header of a frame.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/node/collective"
 	"ttfabric/node/firmware"
 	"ttfabric/node/flow"
 	"ttfabric/node/session"
@@ -55,6 +56,12 @@ var vectors = []struct {
 		func() []byte {
 			return AppendHold(nil, 10, &Hold{200 * time.Microsecond, []session.Word{{At: 0x40, Value: 5}, {At: 0x44, Value: 6}}})
 		}},
+	{"all-reduce of 16 int32 by maximum in communicator 5, from offset 64 to offset 128", "38000000 15 000000 0c00000000000000 0500000000000000 02 02 03 00 00000000 1000000000000000 4000000000000000 8000000000000000",
+		func() []byte {
+			return AppendOperation(nil, 12, &Operation{Comm: 5, Call: collective.Call{Kind: collective.AllReduce, Type: collective.Int32, Op: collective.Max, Count: 16}, In: 64, Out: 128})
+		}},
+	{"split of communicator 5 with color -1 and key 2", "20000000 17 000000 0d00000000000000 0500000000000000 ffffffff 02000000", func() []byte { return AppendSplit(nil, 13, &Split{5, -1, 2}) }},
+	{"error about rank 3", "15000000 ff 000000 0500000000000000 0900 0300 78", func() []byte { return AppendRankError(nil, 5, CodeDead, 3, "x") }},
 	{"claim of p by ab", "14000000 12 000000 0b00000000000000 01 70 6162", func() []byte { return AppendClaim(nil, 11, &Claim{"p", "ab"}) }},
 	{"error", "15000000 ff 000000 0500000000000000 0300 0000 78", func() []byte { return AppendError(nil, 5, CodeBad, "x") }},
 	{"result with data", "31000000 82 000000 0600000000000000 00000000 00000000 0a00000000000000 0000000000000000 00000000 01000000 ee",
@@ -130,6 +137,7 @@ func FuzzFrames(f *testing.F) {
 	for _, v := range vectors {
 		f.Add(v.make())
 	}
+	f.Add(append(AppendHead(nil, KindComm, 7, 0), `{"chips":["M0D0"],"links":1,"means":"edm","memory":4096,"holder":"x"}`...))
 	for _, r := range requests() {
 		f.Add(AppendCommand(nil, 7, &r, 0))
 	}
@@ -163,6 +171,15 @@ func FuzzFrames(f *testing.F) {
 		if w, err := ParseClaim(b); err == nil {
 			same("claim", AppendClaim(nil, h.Number, &w))
 		}
+		if o, err := ParseOperation(b); err == nil {
+			same("operation", AppendOperation(nil, h.Number, &o))
+		}
+		if s, err := ParseSplit(b); err == nil {
+			same("split", AppendSplit(nil, h.Number, &s))
+		}
+		if c, err := ParseComm(b); err == nil && (c.Memory < 1 || c.Memory > MaxCommMemory || c.Holder == "") {
+			t.Errorf("a communicator %+v was taken", c)
+		}
 		if s, err := ParseStop(b); err == nil {
 			same("stop", AppendStop(nil, h.Number, &s))
 		}
@@ -189,4 +206,18 @@ func FuzzFrames(f *testing.F) {
 		_, _ = ParseError(b)
 		_ = ParseHello(b)
 	})
+}
+
+// TestRangesStayInTheMemory asks for ranges at the limits of the memory.
+func TestRangesStayInTheMemory(t *testing.T) {
+	for _, c := range []struct {
+		off     uint64
+		n, size int
+		ok      bool
+	}{{0, 10, 10, true}, {10, 0, 10, true}, {4, 6, 10, true}, {4, 7, 10, false}, {11, 0, 10, false}, {0, 11, 10, false}, {1<<64 - 1, 2, 10, false}, {1 << 63, 10, 10, false}} {
+		from, to, err := Range("input", c.off, c.n, c.size)
+		if (err == nil) != c.ok || c.ok && (from != int(c.off) || to-from != c.n) {
+			t.Errorf("%+v: %d to %d, %v", c, from, to, err)
+		}
+	}
 }

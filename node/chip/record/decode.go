@@ -151,7 +151,7 @@ func (d *decoder) call(r *Record) {
 		r.Channel, r.Num, r.Data = wire.Channel(d.byte()), d.uint(1<<64-1), d.rest()
 	case chip.OpSetPath, chip.OpCut, chip.OpAvoid:
 		r.Channel, r.N = wire.Channel(d.byte()), int(d.uint(1))
-	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush, chip.OpAsk, chip.OpAssign, chip.OpRefused:
+	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush, chip.OpAsk, chip.OpAssign, chip.OpRefused, chip.OpMark:
 		r.Channel, r.N = wire.Channel(d.byte()), int(d.int())
 	case chip.OpPollTransmit:
 		if r.OK = len(d.b) > 0; r.OK {

@@ -49,7 +49,7 @@ func Describe(r *Record) string {
 		return fmt.Sprintf("%s: %x", r.Kind, r.Data)
 	case Kind(chip.OpStartJob), Kind(chip.OpEndJob):
 		return fmt.Sprintf("%s: %s", r.Kind, r.Data)
-	case Kind(chip.OpSetPath), Kind(chip.OpSetMaxPayload), Kind(chip.OpAvoid), Kind(chip.OpCommand), Kind(chip.OpFlush), Kind(chip.OpAsk), Kind(chip.OpAssign), Kind(chip.OpCut), Kind(chip.OpRefused):
+	case Kind(chip.OpSetPath), Kind(chip.OpSetMaxPayload), Kind(chip.OpAvoid), Kind(chip.OpCommand), Kind(chip.OpFlush), Kind(chip.OpAsk), Kind(chip.OpAssign), Kind(chip.OpCut), Kind(chip.OpRefused), Kind(chip.OpMark):
 		return fmt.Sprintf("%s channel %d: %d", r.Kind, r.Channel, r.N)
 	case Kind(chip.OpSetClient):
 		return fmt.Sprintf("%s: %s", r.Kind, [...]string{"none", "one without deadlines", "one with deadlines"}[r.N])

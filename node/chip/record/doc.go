@@ -15,7 +15,7 @@
 // uvarint in zigzag form. Package encoding/binary reads and writes uvarints and varints.
 //
 //	0   8  magic: "TTFREC" 0x0d 0x0a
-//	8   2  version of the format: 6; a mark such as (3) below names the version that added the
+//	8   2  version of the format: 7; a mark such as (3) below names the version that added the
 //	        marked part
 //	10  2  reserved, 0
 //	12     blocks, to the end of the file
@@ -76,6 +76,7 @@
 //	26  PollTransfer     nothing, or a transfer (5)
 //	27  HandleLives      t, any number of chips, each with mesh (2), chip (2) and life (4), little-endian
 //	                     (to the end) (6)
+//	28  Mark             t, channel 0, varint: the number of a cut (7)
 //
 // Records of kinds 9 to 11 and 26 hold a call and the call's answer. The answers of some other
 // calls have records of their own:

@@ -70,7 +70,7 @@ func (e *encoder) call(op chip.Op, now mono.Time, ch wire.Channel, n int, data [
 		e.now(now)
 		e.byte(byte(ch))
 		e.uint(uint64(n))
-	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush, chip.OpAsk, chip.OpAssign, chip.OpRefused:
+	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush, chip.OpAsk, chip.OpAssign, chip.OpRefused, chip.OpMark:
 		e.now(now)
 		e.byte(byte(ch))
 		e.int(int64(n))

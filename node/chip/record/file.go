@@ -15,7 +15,7 @@ import (
 
 const (
 	magic    = "TTFREC\r\n"
-	version  = 6 // version of the format; a reader also accepts versions 1 to 5
+	version  = 7 // version of the format; a reader also accepts versions 1 to 6
 	prefix   = len(magic) + 4
 	blockLen = 12 // length of a block's own header, in bytes
 

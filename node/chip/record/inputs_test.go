@@ -22,6 +22,9 @@ var readOnly = map[string]string{
 	"CheckInvariants": "", "Jobs": "", "HasKernel": "", "Intact": "", "Account": "", "Ends": "", "Identity": "", "Moment": "", "Carries": "", "ShortOfCredits": "", "Up": "", "LinkState": "", "Plan": "", "Unreachable": "", "Silent": "", "CheckMulticast": "", "HostQueues": "", "HasTransfer": "",
 	"Memory": "whoever changes a chip's memory from outside breaks the recording",
 	"Wrap":   "installs the recorder", "Unwrap": "removes the recorder",
+	"Save": "only reads", "Options": "only reads", "InFlight": "only reads",
+	"CutState":    "only hands over the state that Mark has saved",
+	"Restore":     "only for a simulator that loads a snapshot, before the first input",
 	"ShareProofs": "only saves work: the result of a proof depends on the two tables alone",
 }
 

@@ -154,7 +154,7 @@ func TestEveryEndComesBack(t *testing.T) {
 	}
 }
 
-// A reader accepts versions 1 to 6 of the format, and refuses all other versions. The package comment
+// A reader accepts versions 1 to 7 of the format, and refuses all other versions. The package comment
 // describes how the records of the versions differ. TestHeads tests one difference: a recording keeps
 // 152 bytes of a long frame in versions 1 and 2, and 176 bytes in later versions.
 func TestOlderVersionsAreRead(t *testing.T) {
@@ -171,7 +171,7 @@ func TestOlderVersionsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	const at = 8 // offset of the version, after the magic
-	for v, taken := range map[byte]bool{0: false, 1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: false} {
+	for v, taken := range map[byte]bool{0: false, 1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true, 8: false} {
 		b := bytes.Clone(file.Bytes())
 		b[at] = v
 		s, err := replay(b)

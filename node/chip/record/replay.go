@@ -191,6 +191,8 @@ func (p *replayer) call(r *Record) {
 		c.Avoid(r.Now, r.Channel, r.N == 1)
 	case chip.OpCommand:
 		_ = c.Command(r.Now, r.Channel, router.Command(r.N)) // the chip's events show whether the command succeeded
+	case chip.OpMark:
+		c.Mark(r.Now, uint32(r.N))
 	case chip.OpAsk:
 		c.Ask(r.Now, r.Channel)
 	case chip.OpAssign:

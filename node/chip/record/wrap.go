@@ -81,6 +81,12 @@ func (x *taped) Cut(now mono.Time, ch wire.Channel, on bool) {
 	x.of.Cut(now, ch, on)
 }
 
+// Mark encodes the call.
+func (x *taped) Mark(now mono.Time, number uint32) {
+	x.tape.call(chip.OpMark, now, 0, int(number), nil)
+	x.of.Mark(now, number)
+}
+
 // StartJob encodes the call.
 func (x *taped) StartJob(now mono.Time, j kernel.Job) error {
 	x.tape.json(chip.OpStartJob, now, j)

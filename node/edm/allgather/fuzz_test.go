@@ -1,21 +1,14 @@
 package allgather
 
 import (
-	"encoding/binary"
 	"testing"
-	"time"
 
 	"ttfabric/node/edm"
-	"ttfabric/node/kernel"
-	"ttfabric/node/noc"
+	"ttfabric/node/edm/edmtest"
 	"ttfabric/router/topo"
-	"ttfabric/wire"
-	"ttfabric/wire/mono"
 )
 
-// FuzzArguments starts the two workers with arbitrary arguments, on a chip whose EDMs always have
-// the buffer ready. A worker may end its job with a fault that names the argument. A worker must
-// not panic in any other way.
+// FuzzArguments starts the two workers with arbitrary arguments, see [edmtest.RunWorker].
 func FuzzArguments(f *testing.F) {
 	m, err := topo.Named("mesh:1x2")
 	if err != nil {
@@ -34,34 +27,10 @@ func FuzzArguments(f *testing.F) {
 		f.Add(k.Kernel == senderName, k.Args[:len(k.Args)-4])
 	}
 	f.Fuzz(func(t *testing.T, sends bool, args []byte) {
-		memory, err := noc.New(wire.Wormhole, 64<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
-		k := kernel.New(kernel.Config{Self: m.Chips[0].Node, Topology: m, Memory: memory, Table: Kernels})
-		s := kernel.Start{Kernel: receiverName, Tile: kernel.Tile{X: 3, Y: 3}, Args: args}
+		name := receiverName
 		if sends {
-			s.Kernel = senderName
+			name = senderName
 		}
-		if len(args) > 4096 || k.Start(0, kernel.Job{ID: 1, Programs: []kernel.Program{{Kernels: []kernel.Start{s}}}}) != nil {
-			return
-		}
-		now := mono.Time(0)
-		for range 30 {
-			k.Step()
-			for i := 0; i < 100 && k.Run(now); i++ {
-			}
-			now = now.Add(time.Millisecond)
-			if len(args) >= 4*edm.NumWorkerArgs { // gives the buffer to the worker
-				a := s.Tile.Addr(uint64(binary.LittleEndian.Uint32(args[16:])))
-				memory.Execute(&wire.Command{Type: wire.NocInlineWrite, Addr: a, Value: 1}, nil)
-			}
-		}
-		k.Close(now)
-		for e, ok := k.PollEvent(); ok; e, ok = k.PollEvent() {
-			if e.End.Stack != "" {
-				t.Fatalf("%s\n%s", e.String(), e.End.Stack)
-			}
-		}
+		edmtest.RunWorker(t, m, Kernels, name, args, 4)
 	})
 }

@@ -2,7 +2,9 @@ package bench
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"ttfabric/node/chart"
 	"ttfabric/router/topo"
@@ -144,4 +146,14 @@ func KernelChart(rows []RingRow) *chart.Chart {
 		l.X, l.Y = append(l.X, float64(r.Size)), append(l.Y, r.P50)
 	}
 	return c
+}
+
+// Besides inserts "-" and the argument "what" before the ending of the file's name in path. If path is empty, Besides
+// returns "".
+func Besides(path, what string) string {
+	if path == "" {
+		return ""
+	}
+	ext := filepath.Ext(path)
+	return strings.TrimSuffix(path, ext) + "-" + what + ext
 }

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -27,7 +24,12 @@ type CollectiveRun struct {
 	Rounds int             // calls that are timed, at least 1
 	Warm   int             // calls before the timed calls, which are not timed
 	Links  int             // number of planes
+	Means  blocking.Means  // what moves the data
+	Ranks  []int           // numbers of ranks, each of which is measured on the first chips of the fabric; empty: all chips
 }
+
+// Measurements returns how many rows [Target.Collective] makes.
+func (r *CollectiveRun) Measurements() int { return len(r.Sizes) * max(1, len(r.Ranks)) }
 
 // CollectiveRow holds the times of one operation on one size of data. GB are 10^9 bytes.
 type CollectiveRow struct {
@@ -40,6 +42,7 @@ type CollectiveRow struct {
 	Ranks      int              `json:"ranks"`                     // number of ranks
 	Path       string           `json:"path"`                      // the ring or line of the ranks
 	Scheme     string           `json:"scheme"`                    // how the data travel: halves or both along the path, or direct or doubling over routes
+	Means      string           `json:"means"`                     // what moves the data: fabric or edm
 	OutOfPlace CollectiveTime   `json:"out_of_place"`              // calls with separate memory for input and output
 	InPlace    *CollectiveTime  `json:"in_place,omitempty"`        // calls whose input and output share memory; absent if the operation cannot share memory
 	LinkGBps   float64          `json:"link_gigabytes_per_second"` // payload of each link in one direction, measured by send-receive in the same run
@@ -71,14 +74,34 @@ type ranks struct {
 	close []func()
 }
 
-// Collective measures an operation for each size, and hands each row to the function "each".
+// Collective measures an operation for each number of ranks and each size, and hands each row to the function "each".
 // The ranks run in this process, and reach their chips by the chips' Unix sockets or APIs. After each
 // size, Collective compares all outputs with those of the schedule on one machine.
 func (b *Target) Collective(ctx context.Context, run CollectiveRun, each func(CollectiveRow)) error {
+	all := len(b.fab.Topology.Chips)
+	counts := run.Ranks
+	if len(counts) == 0 {
+		counts = []int{all}
+	}
+	for _, n := range counts {
+		if n < 1 || n > all {
+			return spec.Usagef("%d ranks: the fabric has %d chips; want 1 to %d", n, all, all)
+		}
+	}
 	if err := b.running(b.fab.Topology.Nodes()...); err != nil {
 		return err
 	}
-	g, err := b.ranks(ctx, run.Links)
+	for _, n := range counts {
+		if err := b.collective(ctx, &run, n, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collective measures an operation of n ranks for each size.
+func (b *Target) collective(ctx context.Context, run *CollectiveRun, n int, each func(CollectiveRow)) error {
+	g, err := b.ranks(ctx, run, n)
 	if err != nil {
 		return err
 	}
@@ -88,7 +111,7 @@ func (b *Target) Collective(ctx context.Context, run CollectiveRun, each func(Co
 		return err
 	}
 	for _, size := range run.Sizes {
-		row, err := g.row(ctx, &run, size, link)
+		row, err := g.row(ctx, run, size, link)
 		if err != nil {
 			return err
 		}
@@ -97,15 +120,15 @@ func (b *Target) Collective(ctx context.Context, run CollectiveRun, each func(Co
 	return nil
 }
 
-// ranks opens the communicators of all chips.
-func (b *Target) ranks(ctx context.Context, links int) (*ranks, error) {
+// ranks opens the communicators of the first n chips.
+func (b *Target) ranks(ctx context.Context, run *CollectiveRun, n int) (*ranks, error) {
 	sockets := map[wire.FabricNodeID]folder.Chip{}
 	for _, c := range b.fab.Running() {
 		sockets[c.Chip] = c
 	}
-	chips := b.fab.Topology.Nodes()
+	chips := b.fab.Topology.Nodes()[:n]
 	g := &ranks{cs: make([]*blocking.Comm, len(chips))}
-	meet := meeting(len(chips))
+	meet := blocking.Together(len(chips))
 	sessions := make([]*session.Session, len(chips))
 	for i, n := range chips {
 		if cl, err := attach.Dial(ctx, sockets[n].Socket, b.fab.Topology); err == nil {
@@ -119,7 +142,7 @@ func (b *Target) ranks(ctx context.Context, links int) (*ranks, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	err := g.do(func(r int) (err error) {
-		g.cs[r], err = blocking.New(ctx, sessions[r], blocking.Options{Chips: chips, Links: links, Meet: meet})
+		g.cs[r], err = blocking.New(ctx, sessions[r], blocking.Options{Chips: chips, Links: run.Links, Means: run.Means, Meet: meet})
 		if err != nil {
 			cancel()
 		}
@@ -130,27 +153,6 @@ func (b *Target) ranks(ctx context.Context, links int) (*ranks, error) {
 		return nil, err
 	}
 	return g, nil
-}
-
-// meeting returns a barrier of n callers, which can be used again and again.
-func meeting(n int) func(context.Context) error {
-	var mu sync.Mutex
-	came, all := 0, make(chan struct{})
-	return func(ctx context.Context) error {
-		mu.Lock()
-		wait := all
-		if came++; came == n {
-			close(all)
-			came, all = 0, make(chan struct{})
-		}
-		mu.Unlock()
-		select {
-		case <-wait:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // end closes the communicators and the connections to the chips.
@@ -251,7 +253,7 @@ func (g *ranks) row(ctx context.Context, run *CollectiveRun, size int, link floa
 		return CollectiveRow{}, spec.Usagef("%d bytes: %v", size, err)
 	}
 	row := CollectiveRow{Op: call.Kind.String(), Size: call.Count * call.Type.Size() * parts, Count: call.Count, Type: call.Type.String(), Redop: "none", Root: -1,
-		Ranks: n, Path: path.String(), Scheme: s.Scheme.String(), LinkGBps: link / 1e9}
+		Ranks: n, Path: path.String(), Scheme: s.Scheme.String(), Means: run.Means.String(), LinkGBps: link / 1e9}
 	if call.Kind.Reduces() {
 		row.Redop = call.Op.String()
 	}
@@ -380,111 +382,4 @@ func factor(k collective.Kind, n int) float64 {
 		return float64(n-1) / float64(n)
 	}
 	return 1
-}
-
-// CollectiveHead returns the first lines of the table that nccl-tests prints, with a column for the efficiency.
-func CollectiveHead(run *CollectiveRun) string {
-	least, most := 0, 0
-	if len(run.Sizes) > 0 {
-		least, most = run.Sizes[0], run.Sizes[len(run.Sizes)-1]
-	}
-	return fmt.Sprintf("# minBytes %d maxBytes %d warmup iters: %d iters: %d validation: 1\n#\n", least, most, run.Warm, run.Rounds) +
-		fmt.Sprintf("#%62s%42s\n", "out-of-place", "in-place") +
-		fmt.Sprintf("#%11s%13s%10s%8s%8s%9s%8s%8s%7s%6s%9s%8s%8s%7s%6s\n", "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "eff", "time", "algbw", "busbw", "#wrong", "eff") +
-		fmt.Sprintf("#%11s%13s%10s%8s%8s%9s%8s%8s%7s%6s%9s%8s%8s%7s%6s\n", "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "", "(us)", "(GB/s)", "(GB/s)", "", "")
-}
-
-// Line returns the row as nccl-tests prints it.
-func (r *CollectiveRow) Line() string {
-	s := fmt.Sprintf("%12d%13d%10s%8s%8d%s", r.Size, r.Count, r.Type, r.Redop, r.Root, r.OutOfPlace.line())
-	if r.InPlace == nil {
-		return s + fmt.Sprintf("%9s%8s%8s%7s%6s\n", "N/A", "N/A", "N/A", "N/A", "N/A")
-	}
-	return s + r.InPlace.line() + "\n"
-}
-
-func (t *CollectiveTime) line() string {
-	micros := fmt.Sprintf("%.2f", t.Micros)
-	if t.Micros >= 10000 {
-		micros = fmt.Sprintf("%.0f", t.Micros)
-	}
-	return fmt.Sprintf("%9s%8.3f%8.3f%7d%6.2f", micros, t.AlgBW, t.BusBW, t.Wrong, t.Efficiency)
-}
-
-// CollectiveFoot returns the last lines of the table, and the number of wrong elements of all rows.
-func CollectiveFoot(rows []CollectiveRow) (text string, wrong int) {
-	sum, n := 0.0, 0
-	for _, r := range rows {
-		for _, t := range []*CollectiveTime{&r.OutOfPlace, r.InPlace} {
-			if t != nil {
-				sum, n, wrong = sum+t.BusBW, n+1, wrong+t.Wrong
-			}
-		}
-	}
-	ok := "OK"
-	if wrong > 0 {
-		ok = "FAILED"
-	}
-	if len(rows) > 0 {
-		last := rows[len(rows)-1]
-		text = fmt.Sprintf("# %d ranks on %s; a link carries %.3f GB/s in one direction\n", last.Ranks, last.Path, last.LinkGBps)
-		for _, c := range last.Chips {
-			if c.Last {
-				text += fmt.Sprintf("# %d B: rank %d (chip %s) began last, %.1f us after the first, and needed %.1f us\n", last.Size, c.Rank, c.Chip, c.Start, c.Duration)
-			}
-		}
-	}
-	return text + fmt.Sprintf("# Out of bounds values : %d %s\n# Avg bus bandwidth    : %.6g\n", wrong, ok, sum/float64(max(n, 1))), wrong
-}
-
-// ParseCollective returns the call and the sizes that texts describe. The sizes go from "least" to "most"
-// bytes. Each size is the size before it, multiplied by "times". The texts "least" and "most" may end in
-// K, M or G, for 2^10, 2^20 or 2^30.
-func ParseCollective(kind, typ, redop, scheme, least, most string, times int) (c collective.Call, sizes []int, err error) {
-	var errs [6]error
-	var a, b int
-	c.Kind, errs[0] = collective.ParseKind(kind)
-	c.Type, errs[1] = collective.ParseType(typ)
-	c.Op, errs[2] = collective.ParseOp(redop)
-	c.Scheme, errs[3] = collective.ParseScheme(scheme)
-	a, errs[4] = parseBytes(least)
-	b, errs[5] = parseBytes(most)
-	if err := errors.Join(errs[:]...); err != nil {
-		return c, nil, spec.Usagef("%v", err)
-	}
-	sizes, err = CollectiveSizes(a, b, times)
-	if c.Kind == collective.Barrier {
-		sizes = sizes[:min(1, len(sizes))] // a barrier has no data
-	}
-	return c, sizes, err
-}
-
-// parseBytes returns a number of bytes such as 8, 64K or 64M.
-func parseBytes(text string) (int, error) {
-	digits, shift := strings.TrimRight(text, "KMGkmg"), 0
-	if i := strings.Index("KMG", strings.ToUpper(text[len(digits):])); len(text) > len(digits) {
-		if shift = 10 * (i + 1); i < 0 || len(text) > len(digits)+1 {
-			return 0, fmt.Errorf("%q is no number of bytes: want a number, perhaps with K, M or G", text)
-		}
-	}
-	n, err := strconv.Atoi(digits)
-	if err != nil || n < 0 || n > collective.MaxCount>>shift {
-		return 0, fmt.Errorf("%q is no number of bytes: want 0 to %d, perhaps with K, M or G", text, collective.MaxCount)
-	}
-	return n << shift, nil
-}
-
-// CollectiveSizes returns the sizes from "least" to "most". Each size is the size before it, multiplied by
-// "times".
-func CollectiveSizes(least, most, times int) ([]int, error) {
-	if least < 1 || most < least || most > collective.MaxCount || times < 2 {
-		return nil, spec.Usagef("sizes from %d to %d bytes with factor %d: want sizes from 1 to %d, the smallest one first, and a factor of at least 2", least, most, times, collective.MaxCount)
-	}
-	var out []int
-	for n := least; ; n *= times {
-		out = append(out, n)
-		if n > most/times { // the next size would be too large
-			return out, nil
-		}
-	}
 }

@@ -65,7 +65,7 @@ func (s *server) route(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, fmt.Sprintf("plane %q: want a number", q.Get("plane")))
 		return
 	}
-	way, err := s.src.Route(q.Get("src"), q.Get("dst"), plane)
+	way, err := s.src.Route(q.Get("src"), q.Get("dst"), plane, q.Get("all") == "1")
 	if err != nil {
 		fail(w, err)
 		return

@@ -51,7 +51,7 @@ type Source interface {
 	Events() []picture.Event
 	History(cable int) picture.History
 	Chip(ctx context.Context, name string) (picture.ChipDetail, error)
-	Route(src, dst string, plane int) (picture.Route, error)
+	Route(src, dst string, plane int, all bool) (picture.Route, error)
 	Losses(ctx context.Context) (fabric.Balance, error)
 	Subscribe() (updates <-chan *live.Update, leave func(), err error)
 	Do(ctx context.Context, a live.Action) (string, error)

@@ -47,7 +47,7 @@ func (q *quiet) Events() []picture.Event {
 func (q *quiet) Chip(context.Context, string) (d picture.ChipDetail, err error) {
 	return d, errors.New("no answer")
 }
-func (q *quiet) Route(string, string, int) (r picture.Route, err error) {
+func (q *quiet) Route(string, string, int, bool) (r picture.Route, err error) {
 	return r, spec.Usagef("chip M9D9 is not in topology t3000")
 }
 func (q *quiet) Losses(context.Context) (b fabric.Balance, err error) {

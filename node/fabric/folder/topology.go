@@ -17,7 +17,8 @@ const DefaultTopology = "t3000"
 // LoadTopology returns the topology that arg names. If a file has the name arg,
 // LoadTopology reads the file. Otherwise arg is the name of a built-in topology, or of a
 // generator such as ring:4. An empty arg means [DefaultTopology]. A name such as torus:4x4@mesh or
-// FILE@planes=1 stands for a fabric that does not use all cables, see [topo.Topology.Downshift]. An error has kind
+// FILE@planes=1 stands for a fabric that does not use all cables, see [topo.Topology.Downshift]. A name such as
+// GRAPH@map=CLUSTER stands for a mesh graph descriptor on the chips of a machine, see [Map]. An error has kind
 // [spec.Topology], or is a [*topo.Error] if the file has a mistake.
 func LoadTopology(ctx context.Context, arg string) (*topo.Topology, error) {
 	if arg == "" {
@@ -25,6 +26,9 @@ func LoadTopology(ctx context.Context, arg string) (*topo.Topology, error) {
 	}
 	if file, words, shifted := topo.SplitShift(arg); shifted {
 		if _, err := os.Stat(arg); err != nil { // no file has the whole name
+			if strings.HasPrefix(words, MapWord) {
+				return mapped(ctx, file, words)
+			}
 			t, err := LoadTopology(ctx, file)
 			if err != nil {
 				return nil, err

@@ -11,7 +11,7 @@ import (
 
 // Round holds the answers of all chips in one round of questions.
 type Round struct {
-	Views  []api.ChipView
+	Views  []api.ChipBrief
 	Silent []wire.FabricNodeID // chips that run and did not answer
 	Absent []wire.FabricNodeID // chips that do not run
 }
@@ -21,11 +21,10 @@ type Round struct {
 type Picture struct {
 	m        *Machine
 	state    *State
-	last     map[wire.PortID]counts              // counts at each port when its chip last answered
-	impaired map[wire.PortID]api.ImpairmentView  // impaired ports
-	losses   map[wire.FabricNodeID]lossesOf      // counts of each chip when the chip last answered
-	links    map[wire.PortID]*api.LinkView       // ports in the last answers
-	views    map[wire.FabricNodeID]*api.ChipView // last answers
+	last     map[wire.PortID]counts             // counts at each port when its chip last answered
+	impaired map[wire.PortID]api.ImpairmentView // impaired ports
+	losses   map[wire.FabricNodeID]lossesOf     // counts of each chip when the chip last answered
+	links    map[wire.PortID]*api.LinkBrief     // ports in the last answers
 	history  history
 	scale    int
 }
@@ -75,7 +74,7 @@ func (p *Picture) Impair(ports []api.ImpairmentView) {
 // Take makes the next state from the answers of chips at the instant now.
 func (p *Picture) Take(now time.Time, r Round) *State {
 	s := &State{Seq: p.state.Seq + 1, Time: now, Chips: make([]ChipState, len(p.m.Chips)), Cables: make([]CableState, len(p.m.Cables)), Total: Total{States: map[string]int{}}}
-	p.links, p.views = map[wire.PortID]*api.LinkView{}, map[wire.FabricNodeID]*api.ChipView{}
+	p.links = map[wire.PortID]*api.LinkBrief{}
 	for i := range s.Chips {
 		s.Chips[i].State = Absent
 	}
@@ -106,18 +105,14 @@ func (p *Picture) Take(now time.Time, r Round) *State {
 }
 
 // chip writes the state of a chip that answered into s, and the flows out of the chip's ports into flows.
-func (p *Picture) chip(s *State, v *api.ChipView, flows map[wire.PortID]Flow) {
+func (p *Picture) chip(s *State, v *api.ChipBrief, flows map[wire.PortID]Flow) {
 	at := p.m.Chip(v.Chip)
 	if at < 0 {
 		return
 	}
-	p.views[v.Chip] = v
 	c := &s.Chips[at]
 	*c = ChipState{State: Answers, LinksUp: v.LinksUp, Links: len(v.Links), Open: v.OpenOps, InFlight: v.InFlight, Epoch: v.TableEpoch,
-		Lost: v.Counters["lost"], Unknown: v.Counters["unknown"], Starved: v.Starved.Times}
-	for _, n := range v.Dropped {
-		c.Dropped += n
-	}
+		Dropped: v.Dropped, Lost: v.Lost, Unknown: v.Unknown, Starved: v.Starved}
 	if v.Leaving {
 		c.State = Unwanted
 	}
@@ -144,13 +139,13 @@ func (p *Picture) chip(s *State, v *api.ChipView, flows map[wire.PortID]Flow) {
 
 // flow returns the rates out of a port since its chip last answered, and the rate of packets that
 // the chip itself sent by the port.
-func (p *Picture) flow(port wire.PortID, v *api.ChipView, l *api.LinkView) (f Flow, injected int) {
-	now := counts{v.Incarnation, v.UptimeS, l.Counters["bytes_sent"], l.Counters["packets_sent"], l.Counters["injected"], l.Counters["retransmitted"]}
+func (p *Picture) flow(port wire.PortID, v *api.ChipBrief, l *api.LinkBrief) (f Flow, injected int) {
+	now := counts{v.Incarnation, v.UptimeS, l.Bytes, l.Packets, l.Injected, l.Resent}
 	old, known := p.last[port]
 	p.last[port] = now
 	over := now.at - old.at
 	if !known || old.life != now.life || over <= 0 {
-		return Flow{Bytes: int(l.Rate.BytesOut), Packets: int(l.Rate.PacketsOut)}, 0
+		return Flow{Bytes: int(l.BytesOut), Packets: int(l.PacketsOut)}, 0
 	}
 	per := func(from, to uint64) int {
 		if to < from {
@@ -162,7 +157,7 @@ func (p *Picture) flow(port wire.PortID, v *api.ChipView, l *api.LinkView) (f Fl
 }
 
 // heard marks the chips from which chip v hears nothing, and the chips to which chip v has no route.
-func (p *Picture) heard(s *State, v *api.ChipView) {
+func (p *Picture) heard(s *State, v *api.ChipBrief) {
 	mark := func(list []wire.FabricNodeID, state string) {
 		for _, n := range list {
 			if i := p.m.Chip(n); i >= 0 && s.Chips[i].State == Answers {
@@ -205,7 +200,7 @@ func (p *Picture) cable(s *State, i int, flows map[wire.PortID]Flow) {
 }
 
 // end adds what one end says about its cable to c. If the ends differ, the worse state counts.
-func (p *Picture) end(c *CableState, port wire.PortID, l *api.LinkView) {
+func (p *Picture) end(c *CableState, port wire.PortID, l *api.LinkBrief) {
 	state := Up
 	switch {
 	case l.Avoided:

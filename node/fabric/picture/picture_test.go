@@ -28,14 +28,12 @@ func machineOf(t *testing.T, name string) (*topo.Topology, *Machine) {
 
 // views returns views of all chips with all links up. The chips have run for the given time, in which each port
 // sent 1000 bytes and 10 frames again per second.
-func views(x *topo.Topology, seconds float64) (out []api.ChipView) {
+func views(x *topo.Topology, seconds float64) (out []api.ChipBrief) {
 	for _, c := range x.Chips {
-		v := api.ChipView{Chip: c.Node, Incarnation: "1", UptimeS: seconds, Counters: map[string]uint64{}, Dropped: map[string]uint64{}}
+		v := api.ChipBrief{Chip: c.Node, Incarnation: "1", UptimeS: seconds}
 		for _, p := range x.Ports(c.Node) {
-			l := api.LinkView{Channel: p.Local.Channel, Direction: p.Dir.String(), Plane: p.Plane, Peer: p.Peer.Node, PeerChan: p.Peer.Channel, State: "up", LastDown: "none",
-				Credits: map[string]int{"data": 16}, Counters: map[string]uint64{"bytes_sent": uint64(1000 * seconds), "packets_sent": uint64(3 * seconds), "retransmitted": uint64(10 * seconds)}}
-			l.Router = "running"
-			v.Links = append(v.Links, l)
+			v.Links = append(v.Links, api.LinkBrief{Channel: p.Local.Channel, State: "up", Router: "running", LastDown: "none",
+				Bytes: uint64(1000 * seconds), Packets: uint64(3 * seconds), Resent: uint64(10 * seconds)})
 		}
 		v.LinksUp = len(v.Links)
 		out = append(out, v)
@@ -43,7 +41,7 @@ func views(x *topo.Topology, seconds float64) (out []api.ChipView) {
 	return out
 }
 
-func link(vs []api.ChipView, chip, channel int) *api.LinkView {
+func link(vs []api.ChipBrief, chip, channel int) *api.LinkBrief {
 	for i := range vs[chip].Links {
 		if l := &vs[chip].Links[i]; int(l.Channel) == channel {
 			return l
@@ -109,7 +107,7 @@ func TestRates(t *testing.T) {
 	for i := range again {
 		again[i].Incarnation = "2"
 		for k := range again[i].Links {
-			again[i].Links[k].Rate.BytesOut = 7
+			again[i].Links[k].BytesOut = 7
 		}
 	}
 	if s = p.Take(start, Round{Views: again}); s.Cables[0].AB.Bytes != 7 || s.Cables[0].AB.Resent != 0 {
@@ -122,19 +120,19 @@ func TestStates(t *testing.T) {
 	by := wire.Channel(1)
 	for _, c := range []struct {
 		name string
-		a, b func(*api.LinkView)
+		a, b func(*api.LinkBrief)
 		want CableState
 	}{
 		{"both up", nil, nil, CableState{State: Up}},
-		{"one trains", func(l *api.LinkView) { l.State, l.LastDown = "training", "silence" }, nil, CableState{State: Training, Training: true, LastDown: "silence"}},
-		{"by another cable", func(l *api.LinkView) { l.By = &by }, nil, CableState{State: Fallback, By: "M0D0/1-M0D1/9"}},
-		{"held", func(l *api.LinkView) { l.State, l.Held = "training", true }, func(l *api.LinkView) { l.State = "training" }, CableState{State: Held, Training: true}},
-		{"avoided by the routes", func(l *api.LinkView) { l.State, l.Out = "training", true }, nil, CableState{State: Out, Training: true}},
-		{"taken out by an operator", func(l *api.LinkView) { l.Avoided, l.Out = true, true }, nil, CableState{State: Out, Avoided: true}},
-		{"off", nil, func(l *api.LinkView) { l.State = "off" }, CableState{State: Off, Training: true}},
-		{"paused router", nil, func(l *api.LinkView) { l.Router = "paused" }, CableState{State: Up, Router: "paused"}},
-		{"silent and unreliable", func(l *api.LinkView) { l.Silent, l.Unreliable = true, true }, nil, CableState{State: Up, Silent: true, Unreliable: true}},
-		{"wrong cable", func(l *api.LinkView) { l.State, l.Miswired = "training", "M0D3/0" }, nil, CableState{State: Training, Training: true, Miswired: "M0D3/0"}},
+		{"one trains", func(l *api.LinkBrief) { l.State, l.LastDown = "training", "silence" }, nil, CableState{State: Training, Training: true, LastDown: "silence"}},
+		{"by another cable", func(l *api.LinkBrief) { l.By = &by }, nil, CableState{State: Fallback, By: "M0D0/1-M0D1/9"}},
+		{"held", func(l *api.LinkBrief) { l.State, l.Held = "training", true }, func(l *api.LinkBrief) { l.State = "training" }, CableState{State: Held, Training: true}},
+		{"avoided by the routes", func(l *api.LinkBrief) { l.State, l.Out = "training", true }, nil, CableState{State: Out, Training: true}},
+		{"taken out by an operator", func(l *api.LinkBrief) { l.Avoided, l.Out = true, true }, nil, CableState{State: Out, Avoided: true}},
+		{"off", nil, func(l *api.LinkBrief) { l.State = "off" }, CableState{State: Off, Training: true}},
+		{"paused router", nil, func(l *api.LinkBrief) { l.Router = "paused" }, CableState{State: Up, Router: "paused"}},
+		{"silent and unreliable", func(l *api.LinkBrief) { l.Silent, l.Unreliable = true, true }, nil, CableState{State: Up, Silent: true, Unreliable: true}},
+		{"wrong cable", func(l *api.LinkBrief) { l.State, l.Miswired = "training", "M0D3/0" }, nil, CableState{State: Training, Training: true, Miswired: "M0D3/0"}},
 	} {
 		x, m := machineOf(t, "t3000")
 		vs := views(x, 0)
@@ -202,12 +200,12 @@ func TestLosses(t *testing.T) {
 	x, m := machineOf(t, "t3000")
 	p := New(m)
 	vs := views(x, 1)
-	vs[0].Dropped["unreachable"], vs[1].Counters["lost"], vs[1].Counters["unknown"] = 100, 3, 4
+	vs[0].Dropped, vs[1].Lost, vs[1].Unknown = 100, 3, 4
 	if s := p.Take(start, Round{Views: vs}); s.Total.Dropped+s.Total.Lost != 0 {
 		t.Errorf("the first state counts %d losses, which are of unknown times", s.Total.Dropped+s.Total.Lost)
 	}
 	vs = views(x, 2)
-	vs[0].Dropped["unreachable"], vs[1].Counters["lost"], vs[1].Counters["unknown"] = 105, 4, 6
+	vs[0].Dropped, vs[1].Lost, vs[1].Unknown = 105, 4, 6
 	s := p.Take(start, Round{Views: vs})
 	if s.Total.Dropped != 5 || s.Total.Lost != 3 || s.Chips[0].Dropped != 105 {
 		t.Errorf("total %+v", s.Total)
@@ -246,7 +244,7 @@ func TestHistory(t *testing.T) {
 	p := New(m)
 	for i := range Kept + 7 {
 		vs := views(x, float64(i+1))
-		vs[0].Links[0].Counters["bytes_sent"] = uint64(i * i)
+		vs[0].Links[0].Bytes = uint64(i * i)
 		p.Take(start.Add(time.Duration(i)*time.Second), Round{Views: vs})
 	}
 	h := p.History(0)
@@ -303,11 +301,14 @@ func TestDetail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, vs := New(m), views(x, 1)
-	one := 1
+	p, one := New(m), 1
+	v := api.ChipView{Chip: x.Chips[1].Node}
+	for _, port := range x.Ports(v.Chip) {
+		v.Links = append(v.Links, api.LinkView{Channel: port.Local.Channel, Direction: port.Dir.String(), Credits: map[string]int{"data": 16}})
+	}
 	held := []api.ChannelView{{Chip: x.Chips[1].Node, Channel: 6, VC: "data", Side: "sender", Sender: &one, Slots: 8, Waiting: 8, Packets: []api.HeldView{{ID: "00"}}},
 		{Chip: x.Chips[1].Node, Channel: 6, VC: "control", Side: "receiver", Slots: 8, Waiting: 2}}
-	d := p.Detail(start, &vs[1], held, router.SlotSpec.Only(plan.VCs()))
+	d := p.Detail(start, &v, held, router.SlotSpec.Only(plan.VCs()))
 	r := d.Routers[slices.IndexFunc(d.Routers, func(r RouterView) bool { return r.Channel == 6 })]
 	names := map[string]VCView{}
 	for _, v := range r.VCs {

@@ -1,7 +1,6 @@
 package picture
 
 import (
-	"ttfabric/node/admin/api"
 	"ttfabric/router/route"
 	"ttfabric/wire"
 )
@@ -11,6 +10,7 @@ type Route struct {
 	Src   string `json:"src"`
 	Dst   string `json:"dst"`
 	Plane int    `json:"plane"`
+	All   bool   `json:"all,omitempty"` // the hops are the tree of a multicast to all chips between Src and Dst, see [Machine.Tree]
 	Hops  []Hop  `json:"hops"`
 	None  string `json:"none,omitempty"` // why there is no route; then there are no hops
 }
@@ -24,6 +24,7 @@ type Hop struct {
 	Cable  int    `json:"cable"`
 	FromA  bool   `json:"from_a"`           // the hop leads from end a of the cable to end b
 	Detour bool   `json:"detour,omitempty"` // the virtual channel is one for detours
+	Member bool   `json:"member,omitempty"` // the chip To gets the multicast
 }
 
 // Route returns the way of requests from src to dst on a plane of plan.
@@ -39,12 +40,48 @@ func (m *Machine) Route(plan *route.Plan, src, dst wire.FabricNodeID, plane wire
 		return r
 	}
 	for _, h := range walk {
-		hop := Hop{From: h.At.String(), To: h.To.String(), Dir: h.Dir.String(), VC: h.VC.String(), Cable: -1, Detour: h.VC.Detour()}
-		if q, ok := plan.Port(h.At, h.Dir, plane); ok {
-			hop.Cable = m.Cable(q)
-			hop.FromA = hop.Cable >= 0 && m.topo.Cables[hop.Cable].A == q
+		r.Hops = append(r.Hops, m.hop(plan, &h, plane))
+	}
+	return r
+}
+
+// hop describes one hop of a route in plan.
+func (m *Machine) hop(plan *route.Plan, h *route.Hop, plane wire.Plane) Hop {
+	hop := Hop{From: h.At.String(), To: h.To.String(), Dir: h.Dir.String(), VC: h.VC.String(), Cable: -1, Detour: h.VC.Detour()}
+	if q, ok := plan.Port(h.At, h.Dir, plane); ok {
+		hop.Cable = m.Cable(q)
+		hop.FromA = hop.Cable >= 0 && m.topo.Cables[hop.Cable].A == q
+	}
+	return hop
+}
+
+// Tree returns the tree of a multicast from src to all chips of a rectangle, on a plane of plan. Two opposite
+// corners of the rectangle are the chips src and dst. The chip src does not get the multicast. If dst is in
+// another mesh, the members are all chips of that mesh.
+func (m *Machine) Tree(plan *route.Plan, src, dst wire.FabricNodeID, plane wire.Plane) Route {
+	r := Route{Src: src.String(), Dst: dst.String(), Plane: int(plane), All: true, Hops: []Hop{}}
+	a, _ := m.topo.Chip(src)
+	b, _ := m.topo.Chip(dst)
+	var members wire.Members
+	for _, c := range m.topo.Chips {
+		inside := c.Row >= min(a.Row, b.Row) && c.Row <= max(a.Row, b.Row) && c.Col >= min(a.Col, b.Col) && c.Col <= max(a.Col, b.Col)
+		if c.Node.Mesh == dst.Mesh && c.Node != src && (inside || src.Mesh != dst.Mesh) {
+			members.Add(c.Node.Chip)
 		}
-		r.Hops = append(r.Hops, hop)
+	}
+	if src == dst {
+		r.None = "source and destination are the same chip"
+		return r
+	}
+	tree, err := plan.Tree(plane, src, dst.Mesh, members)
+	if err != nil {
+		r.None = err.Error()
+		return r
+	}
+	for i := range tree {
+		h := m.hop(plan, &tree[i].Hop, plane)
+		h.Member = tree[i].Member
+		r.Hops = append(r.Hops, h)
 	}
 	return r
 }
@@ -63,6 +100,3 @@ func (p *Picture) OutOfService() (out []wire.PortID) {
 	}
 	return out
 }
-
-// View returns the latest answer of a chip, or nil if the chip did not answer.
-func (p *Picture) View(n wire.FabricNodeID) *api.ChipView { return p.views[n] }

@@ -19,6 +19,7 @@ import (
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/kernel"
 	chipprocess "ttfabric/node/process"
+	"ttfabric/node/process/processtest"
 	"ttfabric/node/rank"
 	"ttfabric/node/rank/launched"
 	"ttfabric/node/session"
@@ -35,22 +36,12 @@ func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv(launched.Env) != "":
 		chipprocess.Main(programs[os.Args[1]], kernel.Table{"store": func(k *kernel.Context) { k.Store32(k.Uint32(0), 7) }})
-	case len(os.Args) > 1 && os.Args[1] == "node":
-		chipprocess.Main(nil)
 	case len(os.Args) > 1 && os.Args[1] == "beside":
 		beside(os.Args[2])
 	case os.Getenv(launcherEnv) != "":
 		os.Exit(launch(os.Getenv(launcherEnv)))
 	}
-	dir, err := os.MkdirTemp("", "tt")
-	if err != nil {
-		panic(err)
-	}
-	os.Setenv("XDG_RUNTIME_DIR", dir)
-	os.Setenv("DOCKER_HOST", "unix://"+dir+"/no-engine.sock")
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	processtest.Main(m)
 }
 
 // attempt reports whether the rank is in the given attempt and has the given number.

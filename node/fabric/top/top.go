@@ -143,7 +143,7 @@ func (v *View) totals() string {
 	if t.Impaired > 0 {
 		words = append(words, fmt.Sprintf("%d impaired", t.Impaired))
 	}
-	return strings.Join(append(words, Rate(t.Bytes), fmt.Sprintf("%d sent again/s", t.Resent), fmt.Sprintf("%d lost", t.Lost+t.Dropped), fmt.Sprintf("%d requests open", t.Open), fmt.Sprintf("%d packets held", t.InFlight)), "   ")
+	return strings.Join(append(words, picture.Rate(t.Bytes), fmt.Sprintf("%d sent again/s", t.Resent), fmt.Sprintf("%d lost", t.Lost+t.Dropped), fmt.Sprintf("%d requests open", t.Open), fmt.Sprintf("%d packets held", t.InFlight)), "   ")
 }
 
 // wide is the least number of columns of a terminal that has room for plots beside notes.
@@ -180,7 +180,7 @@ func (v *View) cable(i, most int) (colour, text string) {
 	if i < len(v.Loads) {
 		plotted = plot(v.Loads[i], most)
 	}
-	return colour, strings.TrimRight(v.row(v.Machine.Cables[i].Name, state, Rate(c.AB.Bytes), Rate(c.BA.Bytes), fmt.Sprintf("%.0f %%", 100*max(c.AB.Use, c.BA.Use)), fmt.Sprint(c.AB.Resent+c.BA.Resent), plotted, strings.Join(note, ", ")), " ")
+	return colour, strings.TrimRight(v.row(v.Machine.Cables[i].Name, state, picture.Rate(c.AB.Bytes), picture.Rate(c.BA.Bytes), fmt.Sprintf("%.0f %%", 100*max(c.AB.Use, c.BA.Use)), fmt.Sprint(c.AB.Resent+c.BA.Resent), plotted, strings.Join(note, ", ")), " ")
 }
 
 // order returns the positions of the cables in the order of the screen. In each order, trouble stays
@@ -223,18 +223,4 @@ func plot(values []int, most int) string {
 		b.WriteRune(bars[min(len(bars)-1, n*len(bars)/most)])
 	}
 	return b.String()
-}
-
-// Rate returns bytes per second as bits per second, for people.
-func Rate(bytes int) string {
-	n, units := float64(bytes)*8, []string{"b/s", "kb/s", "Mb/s", "Gb/s"}
-	i := 0
-	for n >= 1000 && i < len(units)-1 {
-		n /= 1000
-		i++
-	}
-	if i == 0 || n >= 100 {
-		return fmt.Sprintf("%.0f %s", n, units[i])
-	}
-	return fmt.Sprintf("%.3g %s", n, units[i])
 }

@@ -79,7 +79,7 @@ func TestPlot(t *testing.T) {
 		t.Errorf("bars %s", got)
 	}
 	for bytes, want := range map[int]string{0: "0 b/s", 125: "1 kb/s", 1_250_000: "10 Mb/s", 235_000_000: "1.88 Gb/s"} {
-		if got := Rate(bytes); got != want {
+		if got := picture.Rate(bytes); got != want {
 			t.Errorf("%d bytes per second are %q, want %q", bytes, got, want)
 		}
 	}

@@ -1,6 +1,6 @@
 // Package shipped has the kernels that each chip of 'ttfabric node' can run: those of the CCL guide's ring,
-// the ERISC data mover with its workers, and the workers of the all-gather and of
-// the reduce-scatter.
+// the ERISC data mover with its workers, and the workers of the all-gather, of the reduce-scatter and of the schedules
+// of collective operations.
 package shipped
 
 import (
@@ -9,12 +9,13 @@ import (
 	"ttfabric/node/edm"
 	"ttfabric/node/edm/allgather"
 	"ttfabric/node/edm/reducescatter"
+	"ttfabric/node/edm/schedule"
 	"ttfabric/node/kernel"
 	"ttfabric/node/kernel/guide"
 )
 
 // Kernels are the kernels by name.
-var Kernels = merged(guide.Kernels, edm.Kernels, allgather.Kernels, reducescatter.Kernels)
+var Kernels = merged(guide.Kernels, edm.Kernels, allgather.Kernels, reducescatter.Kernels, schedule.Kernels)
 
 // merged returns the kernels of all tables.
 func merged(tables ...kernel.Table) kernel.Table {

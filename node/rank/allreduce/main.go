@@ -4,7 +4,7 @@
 //
 //	ttfabric run --up mesh:2x2 ./allreduce -bytes 8,1048576            # the ranks run beside their chips
 //	ttfabric run --up mesh:2x2 --as-chip ./allreduce -bytes 8,1048576  # each rank is its chip
-//	ttfabric run --up mesh:2x2 ./allreduce -means edm                  # by the CCL guide's kernels
+//	ttfabric run --up mesh:2x2 ./allreduce -means edm                  # by kernels and ERISC data movers
 package main
 
 import (
@@ -70,7 +70,7 @@ func sizesOf(list string) (sizes []int, err error) {
 func run(ctx context.Context, s *session.Session) error {
 	name := flag.String("op", "all-reduce", "operation: all-reduce, all-gather, all-to-all, or write: single writes from rank 0 to rank 1")
 	sizes := flag.String("bytes", "8,65536", "sizes in bytes, multiples of 4, with commas: of the data of each rank, or for all-to-all of the data from each rank to each rank")
-	means := flag.String("means", "fabric", "what moves the data: fabric, or edm for the CCL guide's workers and ERISC data movers")
+	means := flag.String("means", "fabric", "what moves the data: fabric, or edm for kernels and ERISC data movers")
 	rounds := flag.Int("rounds", 20, "timed operations for each size")
 	links := flag.Int("links", 1, "number of planes that carry the data")
 	profile := flag.String("cpuprofile", "", "file for the CPU profile of rank 0")

@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +12,7 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
-	"ttfabric/node/process"
+	"ttfabric/node/process/processtest"
 	"ttfabric/node/scenario"
 	"ttfabric/node/sim"
 	"ttfabric/router/topo"
@@ -23,11 +22,8 @@ import (
 // TestMain lets the test binary run chips, so that the tests can start fabrics whose chips
 // are processes of the test binary.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "node" {
-		process.Main(nil)
-	}
 	fabric.ServesChips()
-	os.Exit(m.Run())
+	processtest.Main(m)
 }
 
 // parsed parses a scenario, and returns the scenario and its topology.

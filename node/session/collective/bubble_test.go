@@ -44,6 +44,10 @@ type bubble struct {
 	moved   bool            // a program has got news
 	hash    uint64          // hash of all results and their times
 	failure error
+	means   collective.Means
+	jobs    jobs
+	spun    mono.Time          // time of the latest wait that ended at once
+	spins   int                // waits that ended at once at this time
 	dark    bool               // hosts of dead chips answer nothing
 	comms   []*collective.Comm // the end of the bubble closes them
 }
@@ -63,26 +67,44 @@ type wait struct {
 	ended chan uint32 // closed without a value if the chip dies
 }
 
+// maxSpins is the largest number of waits at one instant that end at once. A program that takes a message of another
+// operation for its own may wait for a word that does not change any more.
+const maxSpins = 100000
+
+var errSpins = errors.New("the program waits again and again for a word that has its value already")
+
 var errDead = errors.New("the chip has been killed")
 
-// run calls f with a fabric in a bubble.
+// run calls f with a fabric in a bubble. Operations use writes over the fabric's routes.
 func run(t *testing.T, machine string, seed uint64, f func(t *testing.T, b *bubble)) {
+	t.Helper()
+	runBy(t, collective.Fabric, machine, seed, f)
+}
+
+// runBy calls f with a fabric in a bubble. If operations use the EDM, a checker watches all EDMs.
+func runBy(t *testing.T, means collective.Means, machine string, seed uint64, f func(t *testing.T, b *bubble)) {
 	t.Helper()
 	m, err := topo.Named(machine)
 	if err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		d, err := sim.NewDriven(sim.Config{Topology: m, Seed: seed})
+		n := len(m.Chips)
+		jobs := newJobs(m)
+		cfg := sim.Config{Topology: m, Seed: seed}
+		if means == collective.EDM {
+			cfg.Kernels = jobs.kernels()
+		}
+		d, err := sim.NewDriven(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := len(m.Chips)
-		b := &bubble{d: d, topo: m, begun: time.Now(), base: d.Now(), wake: make(chan struct{}, 1), ended: make(chan struct{}), open: make([]map[int]asked, n), waits: make([][]*wait, n)}
+		b := &bubble{d: d, means: means, jobs: jobs, topo: m, begun: time.Now(), base: d.Now(), wake: make(chan struct{}, 1), ended: make(chan struct{}), open: make([]map[int]asked, n), waits: make([][]*wait, n)}
 		for i := range b.open {
 			b.open[i] = map[int]asked{}
 		}
 		d.OnStep(b.look)
+		d.OnKernel(b.kernel)
 		var driver sync.WaitGroup
 		driver.Go(b.drive)
 		defer driver.Wait()
@@ -98,6 +120,9 @@ func run(t *testing.T, machine string, seed uint64, f func(t *testing.T, b *bubb
 		if b.failure != nil {
 			t.Error(b.failure)
 		}
+		for _, x := range append(b.jobs.rules, b.jobs.checker.Broken()...) {
+			t.Error(x)
+		}
 	})
 }
 
@@ -112,6 +137,7 @@ func (b *bubble) drive() {
 		b.mu.Lock()
 		b.moved = false
 		b.hand()
+		b.handJobs()
 		if err := b.d.Run(b.now()); err != nil && b.failure == nil {
 			b.failure = err
 			for i := range b.open {
@@ -256,6 +282,16 @@ func (b *bubble) bury(chip int) {
 		close(w.ended)
 	}
 	b.waits[chip] = nil
+	b.jobs.bury(chip)
+}
+
+// spin counts waits that end at once, and reports whether there are too many of them at one instant.
+func (b *bubble) spin() bool {
+	if now := b.now(); now != b.spun {
+		b.spun, b.spins = now, 0
+	}
+	b.spins++
+	return b.spins > maxSpins
 }
 
 // port is what the program of one chip sees of the fabric.
@@ -302,7 +338,11 @@ func (p *port) Await(ctx context.Context, a wire.NocAddr, t session.Test, value 
 	}
 	word, o := b.word(p.chip, a)
 	if o != wire.OutcomeDone || t.Holds(word, value) {
+		spins := b.spin()
 		b.mu.Unlock()
+		if spins {
+			return 0, errSpins
+		}
 		if o != wire.OutcomeDone {
 			return 0, &session.RefusedError{Dst: p.Self(), Outcome: o, Addr: a}
 		}

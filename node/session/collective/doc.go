@@ -26,7 +26,8 @@
 //	u32 tag: a hash of the generation, the chips, the number of the call and the arguments of the call
 //	u16 number of the move in the schedule, modulo 65536
 //	u16 length of the data of the message in bytes
-//	u32 number of the last message that the sender has taken from the FIFO of the same lane in the other direction; 0: not stated
+//	u16 number of the last message that the sender has taken from the opposite FIFO of the same lane, modulo 65536
+//	u16 number of the last message that the sender has taken from the opposite FIFO of the plane's other lane, modulo 65536
 //
 // The sender writes all packets of a message at once. The receiver waits for the number of the
 // message in the last packet, and then checks the headers of all packets. So the order in which the
@@ -41,9 +42,14 @@
 //
 // # Means
 //
-// With [Options].Means, the kernels of the CCL guide move the data, in place of writes over the fabric's routes:
-// [EDM]. The chips must have these kernels, as all chips of 'ttfabric node' have. Each operation is one job of kernels,
-// or several jobs if a part is longer than 64 KiB.
+// With [Options].Means, kernels move the data, in place of writes over the fabric's routes: [EDM]. The chips must have
+// these kernels, as all chips of 'ttfabric node' have. Each operation is one job of kernels, which performs the schedule
+// of the operation between neighbours, see package node/edm/schedule. The rank stores its input in the DRAM of its chip
+// before the job, and reads its output there after the job. A communicator uses a bank of DRAM for these data, from the
+// last bank on. An operation may have up to 1 GiB of input and output on a chip.
+//
+// If two ranks make different calls, the EDMs between them find different keys in their handshake, and the operation ends
+// on all ranks. A rank may come to an operation as late as it likes.
 //
 // # Rows and columns
 //
@@ -69,16 +75,11 @@
 // reaches a later operation.
 //
 // During an operation, a rank looks every 200 ms at the chips that it waits for, and every second at all
-// others. If the process of a chip ends, the operation ends on every rank within three times: the silence of a link, the
-// time for which a port may be down before routes avoid it, and the grace period of the router. With the profile lan
-// these are 240 + 200 + 240 ms. A chip whose host answers nothing is late, and counts as dead after 20 seconds. The tests
-// show this over simulated chips, with a death at each of 64 instants of an operation.
-//
-// During an operation, a rank looks every 200 ms at the chips that it waits for, and every second at all
-// others. If the process of a chip ends, the operation ends on every rank within three times: the silence of a link, the
-// time for which a port may be down before routes avoid it, and the grace period of the router. With the profile lan
-// these are 240 + 200 + 240 ms. A chip whose host answers nothing is late, and counts as dead after 20 seconds. The tests
-// show this over simulated chips, with a death at each of 64 instants of an operation.
+// others. If the process of a chip ends, the operation ends on every rank within the sum of three times. The
+// first is the silence of a link. The second is the time for which a port may be down before routes avoid the
+// port. The third is the grace period of the router. With the profile lan these are 240 + 200 + 240 ms. A chip
+// whose host answers nothing is late, and counts as dead after 20 seconds. The tests show this over simulated
+// chips, with a death at each of 64 instants of an operation.
 //
 // A communicator watches chips, and does not watch processes. If a program ends without its chip, the
 // other ranks wait until their contexts end. 'ttfabric run' ends all ranks in this case.

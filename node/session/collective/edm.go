@@ -11,9 +11,10 @@ import (
 
 	"ttfabric/node/collective"
 	"ttfabric/node/edm"
-	"ttfabric/node/edm/allgather"
-	"ttfabric/node/edm/reducescatter"
+	"ttfabric/node/edm/schedule"
 	"ttfabric/node/kernel"
+	"ttfabric/node/noc"
+	"ttfabric/node/session"
 	"ttfabric/wire"
 )
 
@@ -23,10 +24,10 @@ type Means uint8
 // The means.
 const (
 	Fabric Means = iota // writes over the fabric's routes
-	// EDM moves data by kernels: the workers of the CCL guide, and an ERISC data mover at each end of each cable. The
-	// ranks must form a ring or a line of cables. EDM has all-gather, and on a ring reduce-scatter and
-	// all-reduce. The order of summation is that of the guide, so sums of floating-point numbers can have other bits
-	// than those of Fabric. A barrier always uses Fabric.
+	// EDM moves data by kernels: workers on Tensix tiles, and an ERISC data mover at each end of each cable. The ranks
+	// must form a ring or a line of cables. All data go from neighbour to neighbour. The results have the bits of those
+	// of Fabric. A barrier always uses Fabric. A cable carries one operation of the EDM at a time. So rows and columns
+	// of a mesh can work at the same time, but two communicators with a common cable cannot.
 	EDM
 	numMeans
 )
@@ -49,33 +50,125 @@ func ParseMeans(name string) (Means, error) {
 	return 0, fmt.Errorf("%q moves no data: want one of %v", name, meansNames)
 }
 
-// Sizes of a job of the EDM, our own choices.
-const (
-	edmPage  = 2048     // largest page, in bytes
-	edmRound = 64 << 10 // largest part of one rank in one job, in bytes; the L1 of the banks holds the parts of all ranks
-	edmBanks = 8        // Tensix tiles of a chip that hold the tensors
-)
+// edmSpace is the memory for the data of one operation of the EDM on a chip, in bytes: half of a bank of DRAM. A
+// communicator uses one bank. Even and odd generations use different halves.
+const edmSpace = 1 << 30
+
+// movers is what a communicator knows about its jobs of the EDM. The turn guards all fields.
+type movers struct {
+	nonce uint64 // part of the numbers of jobs; 0: not agreed yet
+	plans map[collective.Call]*edmPlan
+}
+
+// edmPlan is a schedule, and this rank's part of the job that performs the schedule.
+type edmPlan struct {
+	*collective.Schedule
+	memory schedule.Memory
+	job    kernel.Job
+	input  bool // the rank's kernels read the input
+}
+
+// edmPlan returns the plan of a call.
+func (c *Comm) edmPlan(call collective.Call) (*edmPlan, error) {
+	if p := c.edm.plans[call]; p != nil {
+		return p, nil
+	}
+	if c.path.Strided {
+		return nil, fmt.Errorf("%s by the EDM: the ranks form %s, and the EDM needs a ring or a line of cables; use a communicator with Means Fabric", call.Kind, c.path)
+	}
+	s, err := collective.PlanAlong(call, c.path, c.links)
+	if err != nil {
+		return nil, err
+	}
+	p := &edmPlan{Schedule: s}
+	if len(s.Moves) > 0 {
+		if err := c.buildJob(p); err != nil {
+			return nil, fmt.Errorf("%s by the EDM: %w", call.Kind, err)
+		}
+	}
+	if c.edm.plans == nil || len(c.edm.plans) >= maxPlans {
+		c.edm.plans = map[collective.Call]*edmPlan{}
+	}
+	c.edm.plans[call] = p
+	return p, nil
+}
+
+// buildJob builds this rank's part of the job of a plan.
+func (c *Comm) buildJob(p *edmPlan) error {
+	e := p.Type.Size()
+	work := (e*p.InCount(c.rank, p.Ranks) + edmAlign - 1) / edmAlign * edmAlign // offset of the work
+	if n := work + e*p.Work[c.rank]; n > edmSpace {
+		return fmt.Errorf("%d bytes of rank %d: a chip holds at most %d bytes of an operation; use several calls, or a communicator with Means Fabric", n, c.rank, edmSpace)
+	}
+	base, err := c.edmBank()
+	if err != nil {
+		return err
+	}
+	p.memory = schedule.Memory{Input: base, Work: base.Add(work)}
+	for i := range p.Moves {
+		m := &p.Moves[i]
+		p.input = p.input || m.From == c.rank && m.Input || m.To == c.rank && m.Take == collective.Combine
+	}
+	var chips []wire.FabricNodeID
+	for _, r := range c.path.Order {
+		chips = append(chips, c.chips[r])
+	}
+	make := edm.NewLine
+	if c.path.Ring {
+		make = edm.NewRing
+	}
+	t := c.s.Topology()
+	links, err := make(t, chips, c.links)
+	if err != nil {
+		return err
+	}
+	h := fnv.New32a()
+	fmt.Fprint(h, p.Call)
+	p.job, err = schedule.New(t, 1, schedule.Settings{Path: c.path, Links: links, Schedule: p.Schedule, Key: h.Sum32(), Patience: edm.MaxPatience, Tile: c.area * schedule.MaxWorkers}, c.rank, p.memory, edm.NewLinks(t))
+	return err
+}
+
+// edmAlign is the alignment of the work in a chip's memory, in bytes.
+const edmAlign = 64
+
+// edmBank returns the address of the communicator's memory for the data of the EDM's operations.
+func (c *Comm) edmBank() (wire.NocAddr, error) {
+	tiles, err := session.Tiles(c.s.Topology(), c.s.Self())
+	if err != nil {
+		return 0, err
+	}
+	var banks []noc.Tile
+	for _, x := range tiles {
+		if x.Kind == noc.DRAM && !x.Harvested && !slices.ContainsFunc(banks, func(y noc.Tile) bool { return y.Name == x.Name }) {
+			banks = append(banks, x)
+		}
+	}
+	i := len(banks) - 1 - c.area
+	if i < 1 || banks[i].Size < 2*edmSpace { // the first bank has the FIFOs
+		return 0, fmt.Errorf("chip %s has %d banks of DRAM, too few for communicator %d of the chip", c.s.Self(), len(banks), c.area)
+	}
+	return wire.NewNocAddr(banks[i].X, banks[i].Y, uint64(c.generation%2)*edmSpace), nil
+}
 
 // byEDM performs one operation by kernels. The caller has the turn.
 func (c *Comm) byEDM(ctx context.Context, call collective.Call, in, out []byte) error {
-	n := len(c.chips)
-	if call.Kind != collective.AllGather && call.Kind != collective.ReduceScatter && call.Kind != collective.AllReduce {
-		return fmt.Errorf("%s by the EDM: the EDM has all-gather, reduce-scatter and all-reduce; use a communicator with Means Fabric", call.Kind)
-	}
-	if c.path.Strided || call.Kind != collective.AllGather && !c.path.Ring && n > 1 {
-		return fmt.Errorf("%s by the EDM: the ranks form %s, and the EDM needs a ring, or for an all-gather a line of cables; use a communicator with Means Fabric", call.Kind, c.path)
-	}
 	if err := c.fits(&call, in, out); err != nil {
+		return err
+	}
+	p, err := c.edmPlan(call)
+	if err != nil {
 		return err
 	}
 	if c.ctx.Err() != nil {
 		return c.failure()
 	}
-	if n == 1 {
-		copy(out, in)
+	if len(p.Moves) == 0 {
+		b := collective.Buffers{In: in, Work: make([]byte, call.Type.Size()*p.Work[c.rank])}
+		p.Begin(c.rank, b)
+		copy(out, p.End(c.rank, b))
 		return nil
 	}
-	if c.nonce == 0 {
+	if c.edm.nonce == 0 {
 		if err := c.agreeNonce(ctx); err != nil {
 			return err
 		}
@@ -83,39 +176,97 @@ func (c *Comm) byEDM(ctx context.Context, call collective.Call, in, out []byte) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
-	j, err := c.newJobs()
-	if err != nil {
-		return err
+	job := p.job
+	job.ID = c.jobID()
+	if err = c.put(ctx, p, in); err == nil {
+		err = c.s.Run(ctx, job)
 	}
-	switch call.Kind {
-	case collective.AllGather:
-		err = j.gather(ctx, in, out)
-	case collective.ReduceScatter:
-		err = j.scatter(ctx, &call, in, out)
-	default:
-		err = j.reduce(ctx, &call, in, out)
+	if err == nil {
+		err = c.get(ctx, p, out)
 	}
 	if err == nil {
 		return nil
 	}
 	if c.ctx.Err() == nil {
-		c.fail(c.blame(err), true)
+		c.fail(c.blame(err))
 	}
 	return c.failure()
 }
 
-// blame returns the error of a job that has failed: a dead chip's, if one is dead.
-func (c *Comm) blame(err error) error {
-	ctx, cancel := context.WithTimeout(c.ctx, tellMost)
-	defer cancel()
-	for r := range c.chips {
-		if r != c.rank {
-			if dead := c.lookAt(ctx, r); dead != nil {
-				return dead
+// put stores the input of an operation in the chip's memory, and the part of the input that begins in the work.
+func (c *Comm) put(ctx context.Context, p *edmPlan, in []byte) error {
+	if p.input && len(in) > 0 {
+		if err := c.s.Write(ctx, c.s.Self(), p.memory.Input, in); err != nil {
+			return err
+		}
+	}
+	e := p.Type.Size()
+	for _, x := range p.Copies {
+		if x.Rank != c.rank || x.Len == 0 {
+			continue
+		}
+		if err := c.s.Write(ctx, c.s.Self(), p.memory.Work.Add(x.DstOff*e), in[x.SrcOff*e:(x.SrcOff+x.Len)*e]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// get reads the output of an operation from the chip's memory.
+func (c *Comm) get(ctx context.Context, p *edmPlan, out []byte) error {
+	if len(out) == 0 {
+		return nil
+	}
+	if !p.Fold {
+		return c.s.Read(ctx, c.s.Self(), p.memory.Work.Add(p.Result[c.rank]*p.Type.Size()), out)
+	}
+	b := collective.Buffers{Work: make([]byte, p.Ranks*len(out))}
+	if err := c.s.Read(ctx, c.s.Self(), p.memory.Work, b.Work); err != nil {
+		return err
+	}
+	copy(out, p.End(c.rank, b))
+	return nil
+}
+
+// jobID returns the number of the next job.
+func (c *Comm) jobID() kernel.JobID {
+	c.op++
+	h := fnv.New64a()
+	fmt.Fprint(h, c.edm.nonce, c.generation, c.area, c.chips, c.op)
+	return kernel.JobID(h.Sum64()>>11 + 1) // numbers in JSON are exact up to 2^53
+}
+
+// blame returns the error of an operation whose job has failed with err: a dead chip's, if one is dead. The chips may not
+// know of a death yet, and a rank that stopped the job may be about to tell why. So blame waits up to tellMost. If "tell"
+// is false, another rank tells all ranks, or has told them.
+func (c *Comm) blame(err error) (why error, tell bool) {
+	why, tell = c.left(err), true
+	var ended *session.JobError
+	if errors.As(err, &ended) {
+		if r := slices.Index(c.chips, ended.End.By); r >= 0 && r != c.rank {
+			switch ended.End.Why {
+			case kernel.EndChip, kernel.EndAnew:
+				return &DeadError{r, c.chips[r], err}, true
+			case kernel.EndStopped, kernel.EndRank:
+				why, tell = &AbandonedError{r, c.chips[r], nil}, false
+			case kernel.EndPanic:
+				return why, true
 			}
 		}
 	}
-	return c.left(err)
+	ctx, cancel := context.WithTimeout(c.ctx, tellMost)
+	defer cancel()
+	dead := make(chan *DeadError, len(c.chips))
+	c.watch(ctx, func(e *DeadError) {
+		dead <- e
+		cancel()
+	})
+	select {
+	case e := <-dead:
+		return e, true
+	default:
+		return why, tell
+	}
 }
 
 // agreeNonce gives all ranks a number that rank 0 draws. Jobs of two communicators have different numbers, because
@@ -129,135 +280,7 @@ func (c *Comm) agreeNonce(ctx context.Context) error {
 		in = slices.Clone(b)
 	}
 	err := c.byFabric(ctx, collective.Call{Kind: collective.Broadcast, Count: len(b), Type: Uint8}, in, b)
-	c.nonce = binary.LittleEndian.Uint64(b)
-	return err
-}
-
-// jobs runs the jobs of one operation.
-type jobs struct {
-	c    *Comm
-	path *edm.Path
-}
-
-func (c *Comm) newJobs() (*jobs, error) {
-	var chips []wire.FabricNodeID
-	for _, r := range c.path.Order {
-		chips = append(chips, c.chips[r])
-	}
-	make := edm.NewLine
-	if c.path.Ring {
-		make = edm.NewRing
-	}
-	p, err := make(c.s.Topology(), chips, c.links)
-	return &jobs{c, p}, err
-}
-
-// id returns the number of the next job.
-func (j *jobs) id() kernel.JobID {
-	j.c.op++
-	h := fnv.New64a()
-	fmt.Fprint(h, j.c.nonce, j.c.generation, j.c.area, j.c.chips, j.c.op)
-	return kernel.JobID(h.Sum64()>>11 + 1) // numbers in JSON are exact up to 2^53
-}
-
-// pages returns the pages of a part of n bytes. Each link and direction carries at least one page.
-func (j *jobs) pages(n int) (count, size int) {
-	least := 2 * j.c.links
-	size = min(edmPage, max(16, (n/least+15)/16*16))
-	return max(least, (n+size-1)/size), size
-}
-
-// put writes data to pages of this chip. The last page is filled with zeros.
-func (j *jobs) put(ctx context.Context, t *edm.Tensor, page func(i int) int, count int, data []byte) error {
-	for i := range count {
-		b := make([]byte, t.PageSize)
-		copy(b, data[min(len(data), i*t.PageSize):])
-		if err := j.c.s.Write(ctx, j.c.s.Self(), t.Page(page(i)), b); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// get reads data from pages of this chip.
-func (j *jobs) get(ctx context.Context, t *edm.Tensor, page func(i int) int, data []byte) error {
-	for i := 0; len(data) > 0; i++ {
-		n := min(len(data), t.PageSize)
-		if err := j.c.s.Read(ctx, j.c.s.Self(), t.Page(page(i)), data[:n]); err != nil {
-			return err
-		}
-		data = data[n:]
-	}
-	return nil
-}
-
-func itself(i int) int { return i }
-
-// gather gives all ranks the parts of all ranks.
-func (j *jobs) gather(ctx context.Context, in, out []byte) error {
-	c, place := j.c, j.c.path.At[j.c.rank]
-	scheme := allgather.Halfway
-	if c.path.Ring {
-		scheme = allgather.Halves
-	}
-	for off := 0; off < len(in); off += edmRound {
-		n := min(edmRound, len(in)-off)
-		count, size := j.pages(n)
-		op, err := allgather.New(c.s.Topology(), j.id(), j.path, allgather.Settings{Scheme: scheme, Workers: 1, Pages: count, PageSize: size, Banks: edmBanks})
-		if err == nil {
-			err = j.put(ctx, op.Inputs[place], itself, count, in[off:off+n])
-		}
-		if err == nil {
-			err = c.s.Run(ctx, op.Parts[c.s.Self()])
-		}
-		for r, at := range c.path.At {
-			if err == nil {
-				err = j.get(ctx, op.Outputs[place], func(i int) int { return op.Place(at, i) }, out[r*len(in)+off:][:n])
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// scatter gives rank r the sum of part r.
-func (j *jobs) scatter(ctx context.Context, call *collective.Call, in, out []byte) error {
-	c, place := j.c, j.c.path.At[j.c.rank]
-	for off := 0; off < len(out); off += edmRound {
-		n := min(edmRound, len(out)-off)
-		count, size := j.pages(n)
-		op, err := reducescatter.New(c.s.Topology(), j.id(), j.path, reducescatter.Settings{Type: call.Type, Op: call.Op, Workers: 1, Pages: count, PageSize: size, Banks: edmBanks})
-		for r, at := range c.path.At {
-			if err == nil {
-				err = j.put(ctx, op.Inputs[place], func(i int) int { return op.Place(at, i) }, count, in[r*len(out)+off:][:n])
-			}
-		}
-		if err == nil {
-			err = c.s.Run(ctx, op.Parts[c.s.Self()])
-		}
-		if err == nil {
-			err = j.get(ctx, op.Outputs[place], itself, out[off:off+n])
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// reduce gives all ranks the sum: a reduce-scatter of equal parts, and an all-gather of the sums.
-func (j *jobs) reduce(ctx context.Context, call *collective.Call, in, out []byte) error {
-	n, e := len(j.c.chips), call.Type.Size()
-	part := (call.Count + n - 1) / n * e
-	all, sum := make([]byte, n*part), make([]byte, part)
-	copy(all, in)
-	err := j.scatter(ctx, call, all, sum)
-	if err == nil {
-		err = j.gather(ctx, sum, all)
-	}
-	copy(out, all)
+	c.edm.nonce = binary.LittleEndian.Uint64(b)
 	return err
 }
 

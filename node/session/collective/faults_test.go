@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +24,9 @@ const killInstants = 64
 // well before, or ends with an error that names the chip. The operation ends everywhere within the silence of a
 // link, the time for which a port may be down before routes avoid it, and the grace period. The ranks that are left shrink the communicator. They all get the same ranks,
 // and correct results. No rank of the failed operation disturbs them.
-func TestKilled(t *testing.T) {
+func TestKilled(t *testing.T) { eachMeans(t, allKilled) }
+
+func allKilled(t *testing.T, means collective.Means) {
 	for _, c := range []struct {
 		machine string
 		links   int
@@ -33,17 +36,17 @@ func TestKilled(t *testing.T) {
 		t.Run(fmt.Sprintf("%s, dark %v, loss %v", c.machine, c.dark, c.loss), func(t *testing.T) {
 			begin, worst, failed := time.Now(), time.Duration(0), 0
 			for i := range killInstants {
-				if !*full && i%16 != 7 {
+				if !*full && (i%16 != 7 || means == collective.EDM && i%32 != 7) {
 					continue
 				}
 				for _, call := range []pure.Call{{Kind: pure.AllReduce, Count: 50000}, {Kind: pure.Kind(i % len(pure.Kinds())), Count: 20000, Root: 1}} {
-					run(t, c.machine, uint64(i), func(t *testing.T, b *bubble) {
+					runBy(t, means, c.machine, uint64(i), func(t *testing.T, b *bubble) {
 						b.dark = c.dark
 						b.d.Dark(c.dark)
 						if c.loss {
 							lose(b.d)
 						}
-						took, ended := killed(t, b, c.links, call, i)
+						took, ended := killed(t, b, b.links(c.links), call, i)
 						worst, failed = max(worst, took), failed+ended
 					})
 				}
@@ -126,6 +129,10 @@ func killed(t *testing.T, b *bubble, links int, call pure.Call, i int) (took tim
 		groups[part[0]] = append(groups[part[0]], x)
 	}
 	for _, g := range groups {
+		if b.means == collective.EDM && g[0].Path().Strided {
+			refused(ctx, t, g)
+			continue
+		}
 		for range 3 {
 			check(ctx, t, g, links, r, draw(r, g))
 		}
@@ -134,6 +141,16 @@ func killed(t *testing.T, b *bubble, links int, call pure.Call, i int) (took tim
 		x.Close()
 	}
 	return took, failed
+}
+
+// refused performs an operation of the EDM on ranks that form no line. All ranks get an error that names the order.
+func refused(ctx context.Context, t *testing.T, g []*collective.Comm) {
+	t.Helper()
+	for _, err := range errorsOf(len(g), func(k int) error { return g[k].AllGather(ctx, []byte{1}, make([]byte, len(g))) }) {
+		if err == nil || !strings.Contains(err.Error(), "the ranks form a line over routes of several hops") {
+			t.Errorf("an all-gather of the EDM without a line: %v", err)
+		}
+	}
 }
 
 func lose(d *sim.Driven) { d.Lose(0.01) }
@@ -160,7 +177,9 @@ func (b *bubble) parts(without int) [][]int {
 
 // TestFaults performs random calls under loss, and while links train anew, while frames take the cables of other
 // links, and while packets take other routes. All outputs must be right, byte for byte.
-func TestFaults(t *testing.T) {
+func TestFaults(t *testing.T) { eachMeans(t, faults) }
+
+func faults(t *testing.T, means collective.Means) {
 	for _, c := range []struct {
 		name string
 		do   func(d *sim.Driven, cable int, on bool)
@@ -178,15 +197,22 @@ func TestFaults(t *testing.T) {
 			}
 		}, func(tables, _ int, _ uint64) bool { return tables >= 10 }},
 	} {
+		if means == collective.EDM && c.name == "reroute" {
+			continue // an EDM ends with its link, see TestEDMReroute
+		}
 		t.Run(c.name, func(t *testing.T) {
 			begin := time.Now()
-			run(t, "t3000", 5, func(t *testing.T, b *bubble) {
+			runBy(t, means, "t3000", 5, func(t *testing.T, b *bubble) {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 				defer cancel()
-				cs := open(ctx, t, b, 2)
+				links := b.links(2)
+				cs := open(ctx, t, b, links)
 				r := rand.New(rand.NewPCG(5, 5))
 				tables, downs, _ := b.counters()
 				calls := 40
+				if means == collective.EDM {
+					calls = 12
+				}
 				if *full {
 					calls = 1000
 				}
@@ -197,7 +223,7 @@ func TestFaults(t *testing.T) {
 						on := time.AfterFunc(time.Duration(r.IntN(200))*time.Microsecond, func() { b.do(func(d *sim.Driven) { c.do(d, cable, true) }) })
 						defer on.Stop()
 					}
-					if check(ctx, t, cs, 2, r, draw(r, cs)); i%4 == 3 {
+					if check(ctx, t, cs, links, r, draw(r, cs)); i%4 == 3 {
 						b.do(func(d *sim.Driven) { c.do(d, cable, false) })
 					}
 				}

@@ -3,10 +3,13 @@ package collective_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,31 +17,11 @@ import (
 	pure "ttfabric/node/collective"
 	"ttfabric/node/session"
 	"ttfabric/node/session/collective"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
 var full = flag.Bool("collective.full", false, "run all cases: 10,000 random calls, and a death at each of 64 instants; scripts/check does so")
-
-// together returns a barrier of n callers, which can be used again and again.
-func together(n int) func(context.Context) error {
-	var mu sync.Mutex
-	came, all := 0, make(chan struct{})
-	return func(ctx context.Context) error {
-		mu.Lock()
-		wait := all
-		if came++; came == n {
-			close(all)
-			came, all = 0, make(chan struct{})
-		}
-		mu.Unlock()
-		select {
-		case <-wait:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
 
 // errorsOf calls f for n ranks at once, and returns the errors.
 func errorsOf(n int, f func(r int) error) []error {
@@ -61,6 +44,17 @@ func onAll(t testing.TB, n int, f func(r int) error) {
 	}
 }
 
+// links returns the number of planes for the links of a case. The dispatcher reserves one of the two links between the
+// chips of a board of a T3000, and the EDM uses no reserved links.
+func (b *bubble) links(links int) int {
+	if b.means == collective.EDM && slices.ContainsFunc(b.topo.Chips, func(c topo.Chip) bool {
+		return slices.ContainsFunc(b.topo.Ports(c.Node), func(p topo.Port) bool { return b.topo.Reserved(p.Local) })
+	}) {
+		return 1
+	}
+	return links
+}
+
 // open opens the communicators of all chips.
 func open(ctx context.Context, t testing.TB, b *bubble, links int) []*collective.Comm {
 	t.Helper()
@@ -68,10 +62,10 @@ func open(ctx context.Context, t testing.TB, b *bubble, links int) []*collective
 	for _, c := range b.topo.Chips {
 		chips = append(chips, c.Node)
 	}
-	meet := together(len(chips))
+	meet := collective.Together(len(chips))
 	cs := make([]*collective.Comm, len(chips))
 	onAll(t, len(chips), func(r int) (err error) {
-		cs[r], err = collective.New(ctx, session.New(&port{b, r}), collective.Options{Chips: chips, Links: links, Meet: meet})
+		cs[r], err = collective.New(ctx, session.New(&port{b, r}), collective.Options{Chips: chips, Links: links, Means: b.means, Meet: meet})
 		return err
 	})
 	b.comms = append(b.comms, cs...)
@@ -86,18 +80,25 @@ func random(r *rand.Rand, n int) []byte {
 	return b
 }
 
-// check performs calls on all ranks with random input, and compares the outputs with those of the schedules on
-// one machine, byte for byte. The tests of package node/collective compare the schedules with a naive
-// computation. Each rank performs one call after the other, with random pauses, so some ranks are ahead of others.
+// check is like compare, and fails the test if there is an error.
 func check(ctx context.Context, t testing.TB, cs []*collective.Comm, links int, r *rand.Rand, calls ...pure.Call) {
 	t.Helper()
+	if err := compare(ctx, cs, links, r, calls...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// compare performs calls on all ranks with random input, and compares the outputs with those of the schedules on
+// one machine, byte for byte. The tests of package node/collective compare the schedules with a naive
+// computation. Each rank performs one call after the other, with random pauses, so some ranks are ahead of others.
+func compare(ctx context.Context, cs []*collective.Comm, links int, r *rand.Rand, calls ...pure.Call) error {
 	n := len(cs)
 	in, out, want := make([][][]byte, len(calls)), make([][][]byte, len(calls)), make([][][]byte, len(calls))
 	pauses := make([][]time.Duration, len(calls))
 	for i, call := range calls {
 		s, err := pure.Plan(call, cs[0].Path(), links)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		for rank := range n {
 			e := call.Type.Size()
@@ -106,24 +107,25 @@ func check(ctx context.Context, t testing.TB, cs []*collective.Comm, links int, 
 		}
 		want[i] = s.Reference(in[i])
 	}
-	onAll(t, n, func(rank int) error {
+	err := errors.Join(errorsOf(n, func(rank int) error {
 		for i, call := range calls {
 			if len(calls) > 1 {
 				time.Sleep(pauses[i][rank])
 			}
 			if err := cs[rank].Do(ctx, call, in[i][rank], out[i][rank]); err != nil {
-				return err
+				return fmt.Errorf("rank %d: %w", rank, err)
 			}
 		}
 		return nil
-	})
+	})...)
 	for i, call := range calls {
 		for rank := range n {
-			if !bytes.Equal(out[i][rank], want[i][rank]) {
-				t.Fatalf("call %d of %d, %+v: rank %d has wrong bytes", i, len(calls), call, rank)
+			if err == nil && !bytes.Equal(out[i][rank], want[i][rank]) {
+				err = fmt.Errorf("call %d of %d, %+v: rank %d has wrong bytes", i, len(calls), call, rank)
 			}
 		}
 	}
+	return err
 }
 
 // batch is the number of calls that a rank performs without a meeting of all ranks.
@@ -139,8 +141,17 @@ func draw(r *rand.Rand, cs []*collective.Comm) pure.Call {
 	return call
 }
 
+// eachMeans runs a test for each means that moves the data.
+func eachMeans(t *testing.T, f func(t *testing.T, means collective.Means)) {
+	for _, means := range []collective.Means{collective.Fabric, collective.EDM} {
+		t.Run(means.String(), func(t *testing.T) { f(t, means) })
+	}
+}
+
 // TestRandomCalls performs random calls of every operation, on rings and lines, over one plane and two.
-func TestRandomCalls(t *testing.T) {
+func TestRandomCalls(t *testing.T) { eachMeans(t, randomCalls) }
+
+func randomCalls(t *testing.T, means collective.Means) {
 	for _, c := range []struct {
 		machine string
 		links   int
@@ -154,22 +165,24 @@ func TestRandomCalls(t *testing.T) {
 		}
 		t.Run(c.machine, func(t *testing.T) {
 			begin := time.Now()
-			run(t, c.machine, 1, func(t *testing.T, b *bubble) {
+			runBy(t, means, c.machine, 1, func(t *testing.T, b *bubble) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
-				cs := open(ctx, t, b, c.links)
+				links := b.links(c.links)
+				cs := open(ctx, t, b, links)
 				r := rand.New(rand.NewPCG(7, 1))
 				for range c.calls / batch {
 					var calls []pure.Call
 					for range batch {
 						calls = append(calls, draw(r, cs))
 					}
-					check(ctx, t, cs, c.links, r, calls...)
+					check(ctx, t, cs, links, r, calls...)
 				}
 				for _, x := range cs {
 					x.Close()
 				}
-				t.Logf("%d calls in %v of virtual time, %d events, hash %x", c.calls, time.Since(b.begun), b.d.Events(), b.hash)
+				b.settled(t)
+				t.Logf("%d calls in %v of virtual time, %d events, hash %x; %d parts of jobs", c.calls, time.Since(b.begun), b.d.Events(), b.hash, b.jobs.done)
 			})
 			t.Logf("took %v", time.Since(begin))
 		})

@@ -100,7 +100,9 @@ func exchange(ctx context.Context, c *collective.Comm, x *tensor.Exchange, t pur
 // TestTable fills the CCL guide's table: each operation on tensors of each layout, sharding and type, on several
 // topologies. The outputs are compared with a naive computation, byte for byte. Without -collective.full, each
 // operation, layout, type and topology occurs, but not each combination.
-func TestTable(t *testing.T) {
+func TestTable(t *testing.T) { eachMeans(t, table) }
+
+func table(t *testing.T, means collective.Means) {
 	var memories []tensor.Memory
 	for _, l := range []tensor.Layout{tensor.RowMajor, tensor.Tiled} {
 		for _, x := range []struct {
@@ -113,7 +115,7 @@ func TestTable(t *testing.T) {
 	operations := []tensor.Operation{tensor.AllGather, tensor.ReduceScatter, tensor.SendReceive, tensor.AllReduce}
 	begin, cells := time.Now(), 0
 	for k, machine := range []string{"n300", "mesh:1x3", "ring:4", "mesh:2x2", "t3000", "mesh:3x3"} {
-		run(t, machine, 1, func(t *testing.T, b *bubble) {
+		runBy(t, means, machine, 1, func(t *testing.T, b *bubble) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			cs := open(ctx, t, b, 1)
@@ -175,13 +177,16 @@ func cell(ctx context.Context, t *testing.T, cs []*collective.Comm, r *rand.Rand
 
 // TestRowsAndColumnsUnderLoss performs random calls of all rows and all columns of a mesh at the same time, while
 // all cables lose 1 % of the datagrams. A second run must give the same results at the same times.
-func TestRowsAndColumnsUnderLoss(t *testing.T) {
+func TestRowsAndColumnsUnderLoss(t *testing.T) { eachMeans(t, rowsAndColumns) }
+
+func rowsAndColumns(t *testing.T, means collective.Means) {
 	var hashes [2]uint64
 	for i := range hashes {
-		run(t, "t3000", 3, func(t *testing.T, b *bubble) {
+		runBy(t, means, "t3000", 3, func(t *testing.T, b *bubble) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
-			cs := open(ctx, t, b, 2)
+			links := b.links(2)
+			cs := open(ctx, t, b, links)
 			b.do(lose)
 			rows, columns := make([]*collective.Comm, len(cs)), make([]*collective.Comm, len(cs))
 			onAll(t, len(cs), func(r int) (err error) {
@@ -195,7 +200,7 @@ func TestRowsAndColumnsUnderLoss(t *testing.T) {
 			errs := errorsOf(len(groups), func(g int) error {
 				r := rand.New(rand.NewPCG(4, uint64(g)))
 				for range 3 {
-					check(ctx, t, groups[g], 2, r, draw(r, groups[g]), draw(r, groups[g]), draw(r, groups[g]))
+					check(ctx, t, groups[g], links, r, draw(r, groups[g]), draw(r, groups[g]), draw(r, groups[g]))
 				}
 				return nil
 			})

@@ -20,16 +20,24 @@ type Client struct {
 	Ver     *traffic.Verifier
 	Sending bool // true: the client sends and verifies; false: the client only verifies
 
-	open  map[uint64]traffic.Packet // packets under way, by the token of their request
-	token uint64
+	open  []place  // places for the packets under way; the low bits of a request's token are the index of the packet's place
+	free  []uint32 // indices of the free places; the place that was freed last comes last
+	token uint64   // the high bits of the run's tokens
 	buf   []byte
+	last  uint32         // index of the place of the packet that Next returned last
 	again traffic.Packet // after Undo: the packet whose bytes buf still holds
 	kept  bool           // again is valid
 	back  []byte
 }
 
-// tokenBits is the number of low bits of a token that count the packets of a run. The high bits
-// come from the run's number. Packets of an earlier run that are still under way therefore have
+// place holds a packet that is under way.
+type place struct {
+	packet traffic.Packet
+	used   bool
+}
+
+// tokenBits is the number of low bits of a token that hold the index of the packet's place. The high
+// bits come from the run's number. Packets of an earlier run that are still under way therefore have
 // other tokens.
 const tokenBits = 32
 
@@ -43,7 +51,7 @@ func New(spec traffic.Spec, self wire.FabricNodeID, pairs []traffic.Pair, t *top
 		return noc.Shared(t.Arch, noc.Harvested(c.Harvested))
 	}
 	c := &Client{Spec: spec, Gen: traffic.NewGenerator(spec, self, pairs), Ver: traffic.NewVerifier(spec, self, pairs),
-		open: map[uint64]traffic.Packet{}, token: spec.Run << tokenBits, buf: make([]byte, spec.Size), back: make([]byte, wire.MaxPayload)}
+		token: spec.Run << tokenBits, buf: make([]byte, spec.Size), back: make([]byte, wire.MaxPayload)}
 	c.Gen.Place(tiles)
 	c.Ver.Place(tiles)
 	return c
@@ -62,9 +70,15 @@ func (c *Client) Next(now mono.Time) (flow.Request, bool) {
 		c.Gen.Fill(p, c.buf)
 	}
 	c.again, c.kept = p, false
-	c.token++
-	c.open[c.token] = p
-	return flow.Request{Token: c.token, Dst: p.Dst, Plane: p.Plane, Other: p.Other, Payload: c.buf, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: p.Addr}}, true
+	if len(c.free) == 0 {
+		c.free = append(c.free, uint32(len(c.open)))
+		c.open = append(c.open, place{})
+	}
+	k := c.free[len(c.free)-1]
+	c.free = c.free[:len(c.free)-1]
+	c.open[k] = place{p, true}
+	c.last = k
+	return flow.Request{Token: c.token | uint64(k), Dst: p.Dst, Plane: p.Plane, Other: p.Other, Payload: c.buf, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: p.Addr}}, true
 }
 
 // Deadline returns the time at which the next packet arrives in the generator's queue. Deadline
@@ -80,19 +94,25 @@ func (c *Client) Deadline() (mono.Time, bool) {
 // before there is room for the packet, so Undo keeps the packet's bytes.
 func (c *Client) Undo() {
 	c.kept = true
-	delete(c.open, c.token)
-	c.token--
+	c.leave(c.last)
 	c.Gen.Undo()
+}
+
+// leave frees place k.
+func (c *Client) leave(k uint32) {
+	c.open[k].used = false
+	c.free = append(c.free, k)
 }
 
 // Done tells the generator how a packet ended. Done ignores the results of an earlier run's
 // packets.
 func (c *Client) Done(now mono.Time, r flow.Result) {
-	p, ok := c.open[r.Token]
-	if !ok {
+	k := r.Token & (1<<tokenBits - 1)
+	if r.Token>>tokenBits != c.token>>tokenBits || k >= uint64(len(c.open)) || !c.open[k].used {
 		return
 	}
-	delete(c.open, r.Token)
+	p := c.open[k].packet
+	c.leave(uint32(k))
 	c.Gen.Done(p, r.Sent, now, r.Outcome, r.Fate == flow.FateLost || r.Fate == flow.FateUnknown)
 }
 

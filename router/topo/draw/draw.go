@@ -69,6 +69,25 @@ func find(is func(Form) bool) (Form, bool) {
 	return Form{}, false
 }
 
+// Choose returns the form with the given name. If name is "", the ending of the file's name decides, and
+// without a file the form is svg.
+func Choose(name, file string) (Form, error) {
+	switch {
+	case name == "" && file != "":
+		if f, ok := ByEnding(file); ok {
+			return f, nil
+		}
+		return Form{}, fmt.Errorf("--file %s: no drawing format has files with this ending; want a name that ends with one of %s, or choose a format with --format", file, strings.Join(Endings(), ", "))
+	case name == "":
+		name = "svg"
+	}
+	f, ok := ByName(name)
+	if !ok {
+		return f, fmt.Errorf("--format %q: want %s", name, strings.Join(Names(), ", "))
+	}
+	return f, nil
+}
+
 // edge stands for all cables between chips a and b that leave chip a in direction dir and chip b in
 // direction back.
 type edge struct {

@@ -73,10 +73,22 @@ type svg struct {
 	t      *topo.Topology
 	origin map[wire.MeshID]point // for each mesh: position of the north-west corner of its chips
 	cell   map[wire.MeshID]cell
+	marks  *Marks
+	at     map[wire.PortID]int // position of the cable whose end A is the port
+	over   strings.Builder     // what lies on top of all cables
 }
 
-func drawSVG(t *topo.Topology) []byte {
-	s := &svg{t: t, origin: map[wire.MeshID]point{}, cell: map[wire.MeshID]cell{}}
+func drawSVG(t *topo.Topology) []byte { return SVG(t, nil) }
+
+// SVG draws a topology with marks. If m is nil, SVG draws the topology alone.
+func SVG(t *topo.Topology, m *Marks) []byte {
+	if m == nil {
+		m = &Marks{}
+	}
+	s := &svg{t: t, origin: map[wire.MeshID]point{}, cell: map[wire.MeshID]cell{}, marks: m, at: map[wire.PortID]int{}}
+	for i, c := range t.Cables {
+		s.at[c.A] = i
+	}
 	cells, xs, ys := arrange(t, func(m topo.Mesh) (int, int) {
 		w, h := panelSize(m)
 		return int(w + panelGap), int(h + panelGap)
@@ -98,7 +110,9 @@ func drawSVG(t *topo.Topology) []byte {
 		w, h = w+panelGap/2, h+panelGap/2
 	}
 	name, rest, _ := strings.Cut(oneLine(t.String()), ": ")
-	rest += ", " + t.Arch.String()
+	if rest += ", " + t.Arch.String(); m.Head != "" {
+		rest = oneLine(m.Head)
+	}
 	h += margin + legendH
 	exits := map[wire.FabricNodeID]bool{}
 	for _, c := range t.Cables {
@@ -117,11 +131,16 @@ func drawSVG(t *topo.Topology) []byte {
 		fmt.Fprintf(s, `<rect x="%.0f" y="%.0f" width="%.0f" height="%.0f" rx="14" fill="%s" stroke="#d5dde6"/>`+"\n", panels[i].x, panels[i].y, pw, ph, panelColor)
 	}
 	s.cables()
+	s.WriteString(s.over.String())
 	for i, m := range t.Meshes {
 		s.title(m, panels[i])
 	}
-	for _, c := range t.Chips {
-		s.chip(c, exits[c.Node])
+	for i, c := range t.Chips {
+		var mark ChipMark
+		if i < len(m.Chips) {
+			mark = m.Chips[i]
+		}
+		s.chip(c, exits[c.Node], mark)
 	}
 	s.WriteString(legend + "</svg>\n")
 	return []byte(s.String())
@@ -189,6 +208,7 @@ func (s *svg) cables() {
 			default:
 				a, b := s.side(c.A.Node, c.Dir, off), s.side(c.B.Node, c.Back, off)
 				s.line(c, fmt.Sprintf("M%.1f %.1fL%.1f %.1f", a.x, a.y, b.x, b.y), 2)
+				s.crossed(c, point{(a.x + b.x) / 2, (a.y + b.y) / 2})
 			}
 		}
 	}
@@ -197,12 +217,35 @@ func (s *svg) cables() {
 // line draws a cable as the given SVG path, in the colour of the cable's plane. When the pointer is
 // over the path, a viewer shows the name of the cable.
 func (s *svg) line(c topo.Cable, path string, width float64) {
-	color, dash := planeColor(c)
+	color, dashes := planeColor(c)
 	what := fmt.Sprintf("%s %s – %s %s, plane %d", c.A.Short(), c.Dir, c.B.Short(), c.Back, c.Plane)
 	if c.Unused {
 		what += ", unused"
 	}
-	fmt.Fprintf(s, `<path d="%s" fill="none" stroke="%s" stroke-width="%.1f" stroke-linecap="round"%s><title>%s</title></path>`+"\n", path, color, width, dash, what)
+	if m, ok := s.mark(c); ok {
+		color, dashes, width = html.EscapeString(m.Color), dash(m.Dash), m.Width
+		if m.Note != "" {
+			what += ": " + html.EscapeString(oneLine(m.Note))
+		}
+		s.WriteString(halo(path, m.Routes))
+	}
+	fmt.Fprintf(s, `<path d="%s" fill="none" stroke="%s" stroke-width="%.1f" stroke-linecap="round"%s><title>%s</title></path>`+"\n", path, color, width, dashes, what)
+}
+
+// mark returns the mark of a cable, and true. If the picture has no marks, mark returns false.
+func (s *svg) mark(c topo.Cable) (m CableMark, ok bool) {
+	i, ok := s.at[c.A]
+	if !ok || i >= len(s.marks.Cables) {
+		return m, false
+	}
+	return s.marks.Cables[i], true
+}
+
+// crossed draws a cross at the point p if the cable's mark has one.
+func (s *svg) crossed(c topo.Cable, p point) {
+	if m, _ := s.mark(c); m.Cross {
+		s.over.WriteString(cross(p, m.Color) + "\n")
+	}
 }
 
 // wrap draws a cable that joins the two ends of a row or column. In a mesh of one row or one
@@ -217,10 +260,12 @@ func (s *svg) wrap(c topo.Cable, off float64) {
 		y := s.middle(c.A.Node).y + chipH/2 + far
 		s.line(c, fmt.Sprintf("M%.1f %.1fH%.1fQ%.1f %.1f %.1f %.1fV%.1fQ%.1f %.1f %.1f %.1fH%.1fQ%.1f %.1f %.1f %.1fV%.1fQ%.1f %.1f %.1f %.1fH%.1f",
 			a.x, a.y, a.x-far+8, a.x-far, a.y, a.x-far, a.y+8, y-8, a.x-far, y, a.x-far+8, y, b.x+far-8, b.x+far, y, b.x+far, y-8, b.y+8, b.x+far, b.y, b.x+far-8, b.y, b.x), 2)
+		s.crossed(c, point{(a.x + b.x) / 2, y})
 	case m.Cols == 1:
 		x := s.middle(c.A.Node).x + chipW/2 + far
 		s.line(c, fmt.Sprintf("M%.1f %.1fV%.1fQ%.1f %.1f %.1f %.1fH%.1fQ%.1f %.1f %.1f %.1fV%.1fQ%.1f %.1f %.1f %.1fH%.1fQ%.1f %.1f %.1f %.1fV%.1f",
 			a.x, a.y, a.y-far+8, a.x, a.y-far, a.x+8, a.y-far, x-8, x, a.y-far, x, a.y-far+8, b.y+far-8, x, b.y+far, x-8, b.y+far, b.x+8, b.x, b.y+far, b.x, b.y+far-8, b.y), 2)
+		s.crossed(c, point{x, (a.y + b.y) / 2})
 	default:
 		s.stubs(c, off, 2, func(n wire.FabricNodeID) string { return fmt.Sprintf("D%d", n.Chip) })
 	}
@@ -258,6 +303,7 @@ func (s *svg) between(c topo.Cable, off float64) {
 	reach := min(max(36, math.Hypot(p.x-q.x, p.y-q.y)/2.4), most)
 	pc, qc := p.step(c.Dir, reach), q.step(c.Back, reach)
 	s.line(c, fmt.Sprintf("M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f", p.x, p.y, pc.x, pc.y, qc.x, qc.y, q.x, q.y), 2.6)
+	s.crossed(c, point{(p.x + 3*pc.x + 3*qc.x + q.x) / 8, (p.y + 3*pc.y + 3*qc.y + q.y) / 8}) // the middle of the curve
 }
 
 // stubs draws a short line at both ends of a cable. For a cable on plane 0, stubs also writes the
@@ -270,6 +316,7 @@ func (s *svg) stubs(c topo.Cable, off, width float64, name func(wire.FabricNodeI
 		p := s.side(end.chip, end.dir, off)
 		to := p.step(end.dir, stub-5)
 		s.line(c, fmt.Sprintf("M%.1f %.1fL%.1f %.1f", p.x, p.y, to.x, to.y), width)
+		s.crossed(c, p.step(end.dir, stub/2))
 		if c.Plane != 0 {
 			continue
 		}
@@ -290,11 +337,18 @@ func (s *svg) stubs(c topo.Cable, off, width float64, name func(wire.FabricNodeI
 	}
 }
 
-func (s *svg) chip(c topo.Chip, exit bool) {
+func (s *svg) chip(c topo.Chip, exit bool, mark ChipMark) {
 	p := s.middle(c.Node)
 	stroke, width := "#7d8c9b", 1.2
 	if exit {
 		stroke, width = "#1b2733", 2.4
+	}
+	if mark.Edge != "" {
+		stroke, width = html.EscapeString(mark.Edge), 3
+	}
+	fill := "#ffffff"
+	if mark.Fill != "" {
+		fill = html.EscapeString(mark.Fill)
 	}
 	fmt.Fprintf(s, `<g><title>%s`, c.Node)
 	if c.Board != "" {
@@ -303,7 +357,10 @@ func (s *svg) chip(c topo.Chip, exit bool) {
 	if c.MMIO {
 		s.WriteString(", reached by the host")
 	}
-	fmt.Fprintf(s, `</title><rect x="%.1f" y="%.1f" width="%.0f" height="%.0f" rx="9" fill="#ffffff" stroke="%s" stroke-width="%.1f"/>`, p.x-chipW/2, p.y-chipH/2, chipW, chipH, stroke, width)
+	if mark.Note != "" {
+		s.WriteString(": " + html.EscapeString(oneLine(mark.Note)))
+	}
+	fmt.Fprintf(s, `</title><rect x="%.1f" y="%.1f" width="%.0f" height="%.0f" rx="9" fill="%s" stroke="%s" stroke-width="%.1f"/>`, p.x-chipW/2, p.y-chipH/2, chipW, chipH, fill, stroke, width)
 	y := p.y + 5
 	if c.UMD != topo.NoUMD {
 		y = p.y - 1
@@ -315,6 +372,9 @@ func (s *svg) chip(c topo.Chip, exit bool) {
 // legend returns SVG text at height y that explains the colours. legend also returns the position
 // of the right end of the text.
 func (s *svg) legend(y float64, exits bool) (text string, end float64) {
+	if s.marks.Legend != nil {
+		return s.marks.legendOf(y)
+	}
 	var b strings.Builder
 	x, gap := margin, 0.0
 	item := func(mark, what string) {

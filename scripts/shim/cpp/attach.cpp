@@ -448,16 +448,18 @@ std::vector<std::string> list(const std::string &folder) {
     return names;
 }
 
-// reach connects to all chips of the fabric with a run folder.
+// reach connects to all chips of the fabric with a run folder. Chips in containers have their sockets in the
+// folder "sockets" of the run folder.
 std::vector<std::unique_ptr<Chip>> reach(const std::string &folder) {
     std::vector<std::unique_ptr<Chip>> chips;
     if (!isPrivate(folder) || access((folder + "/mesh.json").c_str(), R_OK) != 0) return chips;
-    for (const std::string &file : list(folder)) {
-        int mesh, chip, end = 0;
-        if (sscanf(file.c_str(), "chip-M%dD%d.sock%n", &mesh, &chip, &end) != 2 || size_t(end) != file.size()) continue;
-        auto c = std::make_unique<Chip>(folder + "/" + file);
-        if (c->connect()) chips.push_back(std::move(c));
-    }
+    for (const std::string &place : {folder, folder + "/sockets"})
+        for (const std::string &file : list(place)) {
+            int mesh, chip, end = 0;
+            if (sscanf(file.c_str(), "chip-M%dD%d.sock%n", &mesh, &chip, &end) != 2 || size_t(end) != file.size()) continue;
+            auto c = std::make_unique<Chip>(place + "/" + file);
+            if (c->connect()) chips.push_back(std::move(c));
+        }
     return chips;
 }
 

@@ -30,19 +30,18 @@ func (s *made) History(cable int) picture.History { return s.pic.History(cable) 
 var errMade = errors.New("made-up chips do not answer")
 
 func (s *made) Chip(context.Context, string) (d picture.ChipDetail, err error) { return d, errMade }
-func (s *made) Route(string, string, int) (r picture.Route, err error)         { return r, errMade }
+func (s *made) Route(string, string, int, bool) (r picture.Route, err error)   { return r, errMade }
 func (s *made) Losses(context.Context) (b fabric.Balance, err error)           { return b, errMade }
 func (s *made) Do(context.Context, live.Action) (string, error)                { return "", errMade }
 
 // views returns the views of all chips after some seconds of made-up traffic.
-func views(t *topo.Topology, seconds float64) (out []api.ChipView) {
+func views(t *topo.Topology, seconds float64) (out []api.ChipBrief) {
 	dice := rand.New(rand.NewPCG(7, 0))
 	for _, c := range t.Chips {
-		v := api.ChipView{Chip: c.Node, Incarnation: "1", UptimeS: seconds, Counters: map[string]uint64{}, TableEpoch: "00000001", InFlight: dice.IntN(40)}
+		v := api.ChipBrief{Chip: c.Node, Incarnation: "1", UptimeS: seconds, TableEpoch: "00000001", InFlight: dice.IntN(40)}
 		for _, p := range t.Ports(c.Node) {
-			l := api.LinkView{Channel: p.Local.Channel, Direction: p.Dir.String(), Plane: p.Plane, Peer: p.Peer.Node, PeerChan: p.Peer.Channel, State: "up",
-				Counters: map[string]uint64{"bytes_sent": uint64(seconds * 1e8 * dice.Float64() * dice.Float64()), "packets_sent": uint64(seconds * 1e4)}}
-			l.Router = "running"
+			l := api.LinkBrief{Channel: p.Local.Channel, State: "up", Router: "running", LastDown: "none",
+				Bytes: uint64(seconds * 1e8 * dice.Float64() * dice.Float64()), Packets: uint64(seconds * 1e4)}
 			switch k := dice.IntN(200); {
 			case k < 2:
 				l.State, l.Out = "training", true

@@ -83,6 +83,15 @@ func (b *browser) route() {
 	b.clickMap("chip('M0D6')", withShift)
 	b.has("the route is straight again", "panel", "1 hop from M0D5 to M0D6")
 	b.click("route-clear", "tab-details")
+	b.keys("\u001b")
+	b.clickMap("chip('M0D4')")
+	b.clickMap("chip('M0D2')", withShift)
+	b.has("the route goes along the row", "panel", "3 hops from M0D4 to M0D2")
+	b.option("route-as", "m")
+	b.has("the tree of a multicast is shown", "panel", "A tree of 5 hops from M0D4 to the 5 chips of the rectangle")
+	b.shot("tree")
+	b.option("route-as", "u")
+	b.click("route-clear", "tab-details")
 }
 
 // routers slows a cable down by click, and looks at the packets that wait for the cable.

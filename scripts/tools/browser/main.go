@@ -212,5 +212,10 @@ func (b *browser) fillIn(id, text string) {
 	b.run(chromedp.Evaluate(fmt.Sprintf("document.getElementById(%q).select()", id), nil), chromedp.KeyEvent(text))
 }
 
+// option chooses the option of a list whose text begins with the given letter, as a keyboard does.
+func (b *browser) option(id, letter string) {
+	b.run(chromedp.Focus("#"+id, chromedp.ByQuery), chromedp.KeyEvent(letter))
+}
+
 // withShift holds the key Shift during a click.
 var withShift = chromedp.ButtonModifiers(input.ModifierShift)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"ttfabric/node/losses"
+	"ttfabric/node/snapshot"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
@@ -86,6 +87,12 @@ func (g *Generator) known(rt reflect.Type) Object {
 		return Object{"type": "string", "pattern": `^M[0-9]+D[0-9]+$`, "examples": []string{"M0D3"}}
 	case reflect.TypeFor[wire.Incarnation]():
 		return Object{"type": "string", "pattern": `^[0-9a-f]{16}$`}
+	case reflect.TypeFor[snapshot.Hex32]():
+		return Object{"type": "string", "pattern": `^[0-9a-f]{8}$`}
+	case reflect.TypeFor[snapshot.Hex64]():
+		return Object{"type": "string", "pattern": `^[0-9a-f]{16}$`}
+	case reflect.TypeFor[snapshot.Port]():
+		return Object{"type": "string", "pattern": `^M[0-9]+D[0-9]+/[0-9]+$`, "examples": []string{"M0D3/8"}}
 	case reflect.TypeFor[wire.Ranges]():
 		return Object{"type": "string", "pattern": `^([EWNS][0-9]+(-[0-9]+)?(,[EWNS][0-9]+(-[0-9]+)?)*)?$`, "examples": []string{"E2,N1", "E2-4"}}
 	case reflect.TypeFor[wire.Members]():

@@ -248,7 +248,7 @@ func (c *client) reserved(number uint64, end func() bool) {
 	}
 }
 
-// cancelOne ends a wait, a barrier, an events, an end, a hold or a claim request.
+// cancelOne ends a request that may take long.
 func (c *client) cancelOne(number uint64, body []byte) {
 	if len(body) != 8 {
 		c.refuse(number, attach.CodeBad, fmt.Sprintf("a cancel of %d bytes: want 8", len(body)))

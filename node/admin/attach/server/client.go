@@ -41,6 +41,7 @@ type client struct {
 	waits   map[uint64]func() bool // open requests that may take long, by number; the function ends the request, and returns false if the caller must not answer it; guarded by mu
 	members map[string]*barrier.Member
 	jobs    map[kernel.JobID]string // jobs that the client has started, and their owners; used by the reading goroutine alone
+	comms   map[uint64]*comm        // communicators that are not closed, by number; guarded by mu
 	host    host
 }
 
@@ -98,7 +99,7 @@ type part struct {
 }
 
 func newClient(s *Server, conn *net.UnixConn, raw syscall.RawConn) *client {
-	c := &client{s: s, conn: conn, input: input{source: attach.NewPoller(raw), in: make([]byte, readRoom)}, output: output{wake: make(chan struct{}, 1), raw: raw}, waits: map[uint64]func() bool{}, members: map[string]*barrier.Member{}, jobs: map[kernel.JobID]string{}}
+	c := &client{s: s, conn: conn, input: input{source: attach.NewPoller(raw), in: make([]byte, readRoom)}, output: output{wake: make(chan struct{}, 1), raw: raw}, waits: map[uint64]func() bool{}, members: map[string]*barrier.Member{}, jobs: map[kernel.JobID]string{}, comms: map[uint64]*comm{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.room.L = &c.mu
 	return c
@@ -113,8 +114,8 @@ func (c *client) serve() {
 	c.cancel()
 	c.mu.Lock()
 	c.failed = true
-	waits, members := c.waits, c.members
-	c.waits, c.members = nil, nil
+	waits, members, comms := c.waits, c.members, c.comms
+	c.waits, c.members, c.comms = nil, nil, nil
 	c.room.Broadcast()
 	c.mu.Unlock()
 	for _, end := range waits {
@@ -124,6 +125,7 @@ func (c *client) serve() {
 		m.Leave()
 	}
 	c.endJobs()
+	c.endComms(comms)
 	c.endHost()
 }
 
@@ -245,6 +247,18 @@ func (c *client) frame(h attach.Head, body []byte) bool {
 		c.shareTile(h.Number, body)
 	case attach.KindLend:
 		c.lend(h.Number, body)
+	case attach.KindComm:
+		c.newComm(h.Number, body)
+	case attach.KindBegin:
+		c.begin(h.Number, body)
+	case attach.KindOperation:
+		c.operate(h.Number, body)
+	case attach.KindShrink:
+		c.shrink(h.Number, body)
+	case attach.KindSplit:
+		c.split(h.Number, body)
+	case attach.KindCloseComm:
+		c.closeComm(h.Number, body)
 	case attach.KindMoment:
 		m, _ := c.s.n.Moment(c.ctx)
 		b, _ := json.Marshal(&m)

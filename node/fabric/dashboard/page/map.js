@@ -238,7 +238,7 @@ function arrow(points) {
 function paintChips() {
   const s = store.state, m = store.machine, k = view.k;
   const left = -view.x / k, top = -view.y / k, right = left + canvas.clientWidth / k, bottom = top + canvas.clientHeight / k;
-  const ends = store.route ? [store.route.src, store.route.dst] : [];
+  const ends = store.route ? store.route.all ? [store.route.src, ...store.route.hops.filter(h => h.member).map(h => h.to)] : [store.route.src, store.route.dst] : [];
   pen.textAlign = "center";
   layout.chips.forEach((p, i) => {
     if (p.x < left - chipW || p.x > right + chipW || p.y < top - chipH || p.y > bottom + chipH) return;

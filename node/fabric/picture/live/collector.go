@@ -194,7 +194,7 @@ func (c *Collector) round(ctx context.Context, now time.Time, whole bool) {
 	}
 	cs, absent := c.connect(fab)
 	r := picture.Round{Absent: absent}
-	r.Views, r.Silent = fabric.Values(fabric.Each(ctx, cs, askTime, func(ctx context.Context, cl *api.Client) (api.ChipView, error) { return cl.Chip(ctx) }))
+	r.Views, r.Silent = fabric.Values(fabric.Each(ctx, cs, askTime, func(ctx context.Context, cl *api.Client) (api.ChipBrief, error) { return cl.Brief(ctx) }))
 	var ports []api.ImpairmentView
 	if whole {
 		lists, _ := fabric.Values(fabric.Each(ctx, cs, askTime, func(ctx context.Context, cl *api.Client) ([]api.ImpairmentView, error) { return cl.Netem(ctx) }))

@@ -109,8 +109,9 @@ func (c *Collector) Losses(ctx context.Context) (fabric.Balance, error) {
 }
 
 // Route returns the way of requests between two chips by the present tables, according to the latest
-// answers of the chips. Route sends no packet.
-func (c *Collector) Route(src, dst string, plane int) (r picture.Route, err error) {
+// answers of the chips. If "all" is true, Route returns the tree of a multicast, see [picture.Machine.Tree]. Route
+// sends no packet.
+func (c *Collector) Route(src, dst string, plane int, all bool) (r picture.Route, err error) {
 	fab, a, err := c.chip(src)
 	if err != nil {
 		return r, err
@@ -127,6 +128,9 @@ func (c *Collector) Route(src, dst string, plane int) (r picture.Route, err erro
 	defer c.mu.Unlock()
 	if out := c.pic.OutOfService(); !slices.Equal(out, c.out) {
 		c.around, c.out = c.plan.Around(out), out
+	}
+	if all {
+		return c.m.Tree(c.around, a, b, pl), nil
 	}
 	return c.m.Route(c.around, a, b, pl), nil
 }

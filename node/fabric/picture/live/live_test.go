@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,25 +11,14 @@ import (
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/picture"
 	"ttfabric/node/fabric/spec"
-	"ttfabric/node/process"
+	"ttfabric/node/process/processtest"
 	"ttfabric/router/topo"
 )
 
 // TestMain lets the test binary run the chips of a fabric.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "node" {
-		process.Main(nil)
-	}
 	fabric.ServesChips()
-	dir, err := os.MkdirTemp("", "fabrics")
-	if err != nil {
-		panic(err)
-	}
-	os.Setenv("XDG_RUNTIME_DIR", dir)
-	os.Setenv("DOCKER_HOST", "unix://"+dir+"/no-engine.sock")
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	processtest.Main(m)
 }
 
 // soon is the longest time of a step of a test. On an idle machine, a step takes much less time.
@@ -166,7 +154,7 @@ func TestQuestions(t *testing.T) {
 	if b, err := c.Chip(t.Context(), "M0D0"); err != nil || b.Time != a.Time {
 		t.Errorf("a second viewer asks the chip again: %v and %v, %v", a.Time, b.Time, err)
 	}
-	r, err := c.Route("M0D0", "M0D1", 1)
+	r, err := c.Route("M0D0", "M0D1", 1, false)
 	if err != nil || len(r.Hops) != 1 || r.Hops[0].To != "M0D1" {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -175,7 +163,7 @@ func TestQuestions(t *testing.T) {
 	}
 	for what, err := range map[string]error{
 		`"x"`: second(c.Do(t.Context(), Action{Do: "x"})), "M0D0/99": second(c.Do(t.Context(), Action{Do: "cut", Cable: "M0D0/99"})), "M0D7": second(c.Chip(t.Context(), "M0D7")),
-		"plane 9": second(c.Route("M0D0", "M0D1", 9)), `"<b>"`: second(c.Route("<b>", "M0D1", 0)), "no impairment": second(c.Do(t.Context(), Action{Do: "impair", Cable: "all"})),
+		"plane 9": second(c.Route("M0D0", "M0D1", 9, false)), `"<b>"`: second(c.Route("<b>", "M0D1", 0, true)), "no impairment": second(c.Do(t.Context(), Action{Do: "impair", Cable: "all"})),
 	} {
 		var usage *spec.Error
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), what) {

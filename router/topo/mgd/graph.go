@@ -1,4 +1,4 @@
-package topo
+package mgd
 
 import (
 	"fmt"
@@ -7,12 +7,7 @@ import (
 	"strings"
 
 	"ttfabric/router/topo/textproto"
-	"ttfabric/wire"
 )
-
-// maxCount is the largest number of cables that one connection can ask for: the number of channels
-// of all chips of the largest mesh.
-const maxCount = wire.MaxChipsPerMesh * wire.MaxChannels
 
 // Levels of the instances that are no graphs. A graph has the type of its descriptor as its level.
 // The instances of one graph are of one level, and so are the two ends of one connection.
@@ -30,18 +25,18 @@ type graphDesc struct {
 	instances   []*textproto.Field
 	connections []graphConnection
 	pattern     string // ALL_TO_ALL or RING; "": the entry has no graph_topology
-	each        graphLink
+	each        Link
 }
 
 // graphConnection is an entry of connections.
 type graphConnection struct {
 	nodes  [2]*textproto.Field
-	oneWay bool      // the connection is directional
-	link   graphLink // the connection, without its ends
+	oneWay bool // the connection is directional
+	link   Link // the connection, without its ends
 }
 
 // readGraph reads an entry of graph_descriptors.
-func (g *mgd) readGraph(f *textproto.Field) error {
+func (g *reader) readGraph(f *textproto.Field) error {
 	m, err := g.asMessage(f)
 	if err != nil {
 		return err
@@ -52,14 +47,14 @@ func (g *mgd) readGraph(f *textproto.Field) error {
 		return err
 	}
 	if was := g.graphDescs[name]; was != nil {
-		return g.failAt(line, "graph descriptor %q is already defined on line %d", name, was.line)
+		return failAt(line, "graph descriptor %q is already defined on line %d", name, was.line)
 	}
 	d := &graphDesc{name: name, line: f.Line}
 	if d.kind, line, err = g.text(m, "graph descriptor "+name, "type"); err != nil {
 		return err
 	}
 	if slices.Contains([]string{meshLevel, deviceLevel, switchLevel}, d.kind) {
-		return g.failAt(line, "graph descriptor %s: a graph cannot have the type %s; take another name, such as FABRIC", name, d.kind)
+		return failAt(line, "graph descriptor %s: a graph cannot have the type %s; take another name, such as FABRIC", name, d.kind)
 	}
 	for i := range m.Fields {
 		switch n := &m.Fields[i]; n.Name {
@@ -74,20 +69,20 @@ func (g *mgd) readGraph(f *textproto.Field) error {
 		}
 	}
 	if len(d.instances) == 0 {
-		return g.failAt(m.Line, "graph %s has no instances", name)
+		return failAt(m.Line, "graph %s has no instances", name)
 	}
 	g.graphDescs[name] = d
 	return g.readPattern(d, m)
 }
 
 // readConnection reads an entry of connections.
-func (g *mgd) readConnection(d *graphDesc, f *textproto.Field) (c graphConnection, err error) {
+func (g *reader) readConnection(d *graphDesc, f *textproto.Field) (c graphConnection, err error) {
 	m, err := g.asMessage(f)
 	if err != nil {
 		return c, err
 	}
 	of := "a connection of graph " + d.name
-	c.link.line = f.Line
+	c.link.Line = f.Line
 	n := 0
 	for i := range m.Fields {
 		if x := &m.Fields[i]; x.Name == "nodes" {
@@ -98,16 +93,16 @@ func (g *mgd) readConnection(d *graphDesc, f *textproto.Field) (c graphConnectio
 		}
 	}
 	if n != len(c.nodes) {
-		return c, g.failAt(f.Line, "%s has %d nodes: want two; write one connection for each pair", of, n)
+		return c, failAt(f.Line, "%s has %d nodes: want two; write one connection for each pair", of, n)
 	}
 	ch, err := g.message(m, of, "channels")
 	if err != nil {
 		return c, err
 	}
-	if c.link.n, c.link.relaxed, err = g.readChannels(ch, of, maxCount); err != nil {
+	if c.link.Count, c.link.Relaxed, err = g.readChannels(ch, of, g.limits.count()); err != nil {
 		return c, err
 	}
-	if c.link.z, err = g.boolean(m, "assign_z_direction"); err != nil {
+	if c.link.Z, err = g.boolean(m, "assign_z_direction"); err != nil {
 		return c, err
 	}
 	c.oneWay, err = g.boolean(m, "directional")
@@ -116,7 +111,7 @@ func (g *mgd) readConnection(d *graphDesc, f *textproto.Field) (c graphConnectio
 
 // readPattern reads graph_topology, the pattern of connections between all instances of a graph, or
 // round a ring of all instances.
-func (g *mgd) readPattern(d *graphDesc, m *textproto.Message) error {
+func (g *reader) readPattern(d *graphDesc, m *textproto.Message) error {
 	f, err := g.one(m, "graph_topology")
 	if err != nil || f == nil {
 		return err
@@ -128,41 +123,41 @@ func (g *mgd) readPattern(d *graphDesc, m *textproto.Message) error {
 			return err
 		}
 		if kind == nil {
-			return g.failAt(f.Line, "%s has no layout_type: want ALL_TO_ALL or RING", of)
+			return failAt(f.Line, "%s has no layout_type: want ALL_TO_ALL or RING", of)
 		}
 	}
 	pattern, ok := kind.Enum(protoLayout...)
 	if !ok {
-		return g.failAt(kind.Line, "%s: %s, want ALL_TO_ALL or RING", of, kind.Show())
+		return failAt(kind.Line, "%s: %s, want ALL_TO_ALL or RING", of, kind.Show())
 	}
 	ch, err := g.message(holder, of, "channels")
 	if err != nil {
 		return err
 	}
-	d.pattern, d.each = pattern, graphLink{line: f.Line}
-	if d.each.n, d.each.relaxed, err = g.readChannels(ch, of, maxCount); err != nil {
+	d.pattern, d.each = pattern, Link{Line: f.Line}
+	if d.each.Count, d.each.Relaxed, err = g.readChannels(ch, of, g.limits.count()); err != nil {
 		return err
 	}
-	d.each.z, err = g.boolean(holder, "assign_z_direction")
+	d.each.Z, err = g.boolean(holder, "assign_z_direction")
 	return err
 }
 
 // ref reads a reference to a mesh or a graph, such as mesh { mesh_descriptor: "M0" mesh_id: 1 }.
 // The second result has the fields in the inner braces, here mesh_descriptor and mesh_id.
-func (g *mgd) ref(f *textproto.Field) (*instance, *textproto.Message, error) {
+func (g *reader) ref(f *textproto.Field) (*instance, *textproto.Message, error) {
 	node, err := g.asMessage(f)
 	if err != nil {
 		return nil, nil, err
 	}
 	if i := slices.IndexFunc(node.Fields, func(f textproto.Field) bool { return f.Name == "switch" || f.Name == "switch_ref" }); i >= 0 {
-		return nil, nil, g.failAt(node.Fields[i].Line, "%s: switches are not supported", node.Fields[i].Name)
+		return nil, nil, failAt(node.Fields[i].Line, "%s: switches are not supported", node.Fields[i].Name)
 	}
 	x, err := g.one(node, "mesh", "graph")
 	if err != nil {
 		return nil, nil, err
 	}
 	if x == nil {
-		return nil, nil, g.failAt(f.Line, "%s: want mesh { … } or graph { … }", f.Name)
+		return nil, nil, failAt(f.Line, "%s: want mesh { … } or graph { … }", f.Name)
 	}
 	m, err := g.asMessage(x)
 	if err != nil {
@@ -174,7 +169,7 @@ func (g *mgd) ref(f *textproto.Field) (*instance, *textproto.Message, error) {
 	}
 	most := uint64(math.MaxInt32)
 	if in.mesh {
-		most = wire.MaxMeshes - 1
+		most = uint64(g.limits.Meshes - 1)
 	}
 	id, err := g.one(m, x.Name+"_id")
 	if err != nil {
@@ -190,7 +185,7 @@ func (g *mgd) ref(f *textproto.Field) (*instance, *textproto.Message, error) {
 
 // expand makes the instance that field f refers to, with all instances within it. The argument
 // "chain" has the graphs that contain f, the outermost graph first.
-func (g *mgd) expand(f *textproto.Field, chain []*graphDesc) (*instance, error) {
+func (g *reader) expand(f *textproto.Field, chain []*graphDesc) (*instance, error) {
 	in, _, err := g.ref(f)
 	if err != nil {
 		return nil, err
@@ -198,19 +193,19 @@ func (g *mgd) expand(f *textproto.Field, chain []*graphDesc) (*instance, error) 
 	if in.mesh {
 		desc, ok := g.meshDescs[in.desc]
 		if !ok {
-			return nil, g.failAt(in.line, "the file defines no mesh descriptor %q", in.desc)
+			return nil, failAt(in.line, "the file defines no mesh descriptor %q", in.desc)
 		}
-		if len(g.meshes) >= wire.MaxMeshes {
-			return nil, g.failAt(in.line, "more than %d meshes", wire.MaxMeshes)
+		if len(g.Meshes) >= g.limits.Meshes {
+			return nil, failAt(in.line, "more than %d meshes", g.limits.Meshes)
 		}
-		in.meshes = []int{len(g.meshes)}
-		desc.line = in.line
-		g.meshes, g.ids = append(g.meshes, desc), append(g.ids, in.id)
+		in.meshes = []int{len(g.Meshes)}
+		desc.Line = in.line
+		g.Meshes, g.ids = append(g.Meshes, desc), append(g.ids, in.id)
 		return in, nil
 	}
 	d := g.graphDescs[in.desc]
 	if d == nil {
-		return nil, g.failAt(in.line, "the file defines no graph descriptor %q", in.desc)
+		return nil, failAt(in.line, "the file defines no graph descriptor %q", in.desc)
 	}
 	in.level = d.kind
 	if slices.Contains(chain, d) {
@@ -218,19 +213,19 @@ func (g *mgd) expand(f *textproto.Field, chain []*graphDesc) (*instance, error) 
 		for _, c := range append(slices.Clip(chain), d) {
 			names = append(names, c.name)
 		}
-		return nil, g.failAt(in.line, "graph %s contains itself: %s", in.desc, strings.Join(names, " → "))
+		return nil, failAt(in.line, "graph %s contains itself: %s", in.desc, strings.Join(names, " → "))
 	}
 	if i := slices.IndexFunc(chain, func(c *graphDesc) bool { return c.kind == d.kind }); i >= 0 {
-		return nil, g.failAt(in.line, "graph %s has the type %s, and so has graph %s, which contains it: want another type for each level", d.name, d.kind, chain[i].name)
+		return nil, failAt(in.line, "graph %s has the type %s, and so has graph %s, which contains it: want another type for each level", d.name, d.kind, chain[i].name)
 	}
 	if len(chain) >= maxGraphDepth {
-		return nil, g.failAt(in.line, "graphs nest deeper than %d", maxGraphDepth)
+		return nil, failAt(in.line, "graphs nest deeper than %d", maxGraphDepth)
 	}
 	return in, g.fill(in, d, append(slices.Clip(chain), d))
 }
 
 // fill makes the instances and connections within a graph.
-func (g *mgd) fill(in *instance, d *graphDesc, chain []*graphDesc) error {
+func (g *reader) fill(in *instance, d *graphDesc, chain []*graphDesc) error {
 	have := map[uint64]*instance{}
 	for _, f := range d.instances {
 		child, err := g.expand(f, chain)
@@ -238,13 +233,13 @@ func (g *mgd) fill(in *instance, d *graphDesc, chain []*graphDesc) error {
 			return err
 		}
 		if was := have[child.id]; was != nil {
-			return g.failAt(f.Line, "graph %s already has %s on line %d", in.desc, was.named(), was.line)
+			return failAt(f.Line, "graph %s already has %s on line %d", in.desc, was.named(), was.line)
 		}
 		have[child.id] = child
 		in.children = append(in.children, child)
 		in.meshes = append(in.meshes, child.meshes...)
 		if first := in.children[0]; child.level != first.level {
-			return g.failAt(f.Line, "graph %s has instances of the types %s (%s) and %s (%s): want instances of one type", in.desc, first.level, first.named(), child.level, child.named())
+			return failAt(f.Line, "graph %s has instances of the types %s (%s) and %s (%s): want instances of one type", in.desc, first.level, first.named(), child.level, child.named())
 		}
 	}
 	directed := map[string]int{} // directional connections whose opposite connection has not been read yet
@@ -255,8 +250,8 @@ func (g *mgd) fill(in *instance, d *graphDesc, chain []*graphDesc) error {
 	}
 	for i := range d.connections {
 		if c := &d.connections[i]; c.oneWay && len(directed) > 0 {
-			return g.failAt(c.link.line, "graph %s has %s without the connection in the opposite direction, but each cable carries both directions; write directional: false",
-				in.desc, Count(len(directed), "directional connection"))
+			return failAt(c.link.Line, "graph %s has %s without the connection in the opposite direction, but each cable carries both directions; write directional: false",
+				in.desc, countOf(len(directed), "directional connection"))
 		}
 	}
 	return g.spread(in, d)
@@ -264,23 +259,23 @@ func (g *mgd) fill(in *instance, d *graphDesc, chain []*graphDesc) error {
 
 // join adds a connection to the graph. Two directional connections with equal ends and numbers of
 // cables but opposite directions become one connection, because a cable carries both directions.
-func (g *mgd) join(in *instance, c *graphConnection, directed map[string]int) error {
+func (g *reader) join(in *instance, c *graphConnection, directed map[string]int) error {
 	l := c.link
 	var levels [2]string
-	for k, e := range []*graphEnd{&l.a, &l.b} {
+	for k, e := range []*End{&l.A, &l.B} {
 		var err error
 		if *e, levels[k], err = g.resolve(in, c.nodes[k]); err != nil {
 			return err
 		}
 	}
 	if levels[0] != levels[1] {
-		return g.failAt(l.line, "a connection of graph %s joins a %s with a %s: want two ends of one type", in.desc, levels[0], levels[1])
+		return failAt(l.Line, "a connection of graph %s joins a %s with a %s: want two ends of one type", in.desc, levels[0], levels[1])
 	}
-	if len(l.a.meshes) == 1 && len(l.b.meshes) == 1 && l.a.meshes[0] == l.b.meshes[0] {
-		return g.failAt(l.line, "a connection of graph %s joins a mesh with itself; a connection must join two meshes", in.desc)
+	if len(l.A.Meshes) == 1 && len(l.B.Meshes) == 1 && l.A.Meshes[0] == l.B.Meshes[0] {
+		return failAt(l.Line, "a connection of graph %s joins a mesh with itself; a connection must join two meshes", in.desc)
 	}
 	if c.oneWay {
-		there, back := fmt.Sprint(l.a, l.b, l.n), fmt.Sprint(l.b, l.a, l.n)
+		there, back := fmt.Sprint(l.A, l.B, l.Count), fmt.Sprint(l.B, l.A, l.Count)
 		if directed[back] > 0 {
 			if directed[back]--; directed[back] == 0 {
 				delete(directed, back)
@@ -294,17 +289,17 @@ func (g *mgd) join(in *instance, c *graphConnection, directed map[string]int) er
 
 // resolve finds the meshes and the chip that a node of a connection names, and the level of the
 // node. The argument "in" is the graph that contains the connection.
-func (g *mgd) resolve(in *instance, f *textproto.Field) (graphEnd, string, error) {
+func (g *reader) resolve(in *instance, f *textproto.Field) (End, string, error) {
 	to, m, err := g.ref(f)
 	if err != nil {
-		return graphEnd{}, "", err
+		return End{}, "", err
 	}
 	i := slices.IndexFunc(in.children, func(c *instance) bool { return c.mesh == to.mesh && c.desc == to.desc && c.id == to.id })
 	if i < 0 {
-		return graphEnd{}, "", g.failAt(to.line, "graph %s has no instance %s", in.desc, to.named())
+		return End{}, "", failAt(to.line, "graph %s has no instance %s", in.desc, to.named())
 	}
 	child := in.children[i]
-	e := graphEnd{meshes: child.meshes, chip: anyChip, dir: anyDir}
+	e := End{Meshes: child.meshes, Chip: AnyChip}
 	if !child.mesh {
 		sub, err := g.within(m)
 		if err != nil || sub == nil {
@@ -316,15 +311,15 @@ func (g *mgd) resolve(in *instance, f *textproto.Field) (graphEnd, string, error
 	if err != nil || id == nil {
 		return e, child.level, err
 	}
-	mesh := g.meshes[child.meshes[0]]
+	mesh := g.Meshes[child.meshes[0]]
 	v, err := g.whole(id, 0, uint64(mesh.Rows*mesh.Cols-1))
-	e.chip = int(v)
+	e.Chip = int(v)
 	return e, deviceLevel, err
 }
 
 // within returns the reference to an instance within the graph that message m refers to, or nil. The
 // reference is in the field sub_ref, or in the older form directly in m.
-func (g *mgd) within(m *textproto.Message) (*textproto.Field, error) {
+func (g *reader) within(m *textproto.Message) (*textproto.Field, error) {
 	sub, err := g.one(m, "mesh", "graph", "sub_ref")
 	if err != nil || sub == nil || sub.Name == "sub_ref" {
 		return sub, err
@@ -332,8 +327,25 @@ func (g *mgd) within(m *textproto.Message) (*textproto.Field, error) {
 	return &textproto.Field{Name: sub.Name, Line: sub.Line, Kind: textproto.Nested, Msg: &textproto.Message{Line: sub.Line, Fields: []textproto.Field{*sub}}}, nil
 }
 
+// connect adds a connection to the graph.
+func (g *reader) connect(l Link) error {
+	if len(g.Links) >= MaxConnections {
+		return failAt(l.Line, "more than %d connections", MaxConnections)
+	}
+	g.Links = append(g.Links, l)
+	return nil
+}
+
+// countOf returns a number and a noun in singular or plural.
+func countOf(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // spread adds the connections of the graph's pattern.
-func (g *mgd) spread(in *instance, d *graphDesc) error {
+func (g *reader) spread(in *instance, d *graphDesc) error {
 	n := len(in.children)
 	for i := range n {
 		for j := i + 1; j < n; j++ {
@@ -341,8 +353,8 @@ func (g *mgd) spread(in *instance, d *graphDesc) error {
 				continue
 			}
 			l := d.each
-			l.a = graphEnd{in.children[i].meshes, anyChip, anyDir}
-			l.b = graphEnd{in.children[j].meshes, anyChip, anyDir}
+			l.A = End{in.children[i].meshes, AnyChip}
+			l.B = End{in.children[j].meshes, AnyChip}
 			if err := g.connect(l); err != nil {
 				return err
 			}
