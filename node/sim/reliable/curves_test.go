@@ -122,9 +122,9 @@ func TestLoadCurves(t *testing.T) {
 		}
 	}
 	write("curves.csv", curvesCSV(results))
-	for _, pattern := range []string{"uniform", "transpose"} {
-		write(pattern+".svg", curvesChart(t, pattern, results).SVG())
-	}
+	write("uniform.svg", curvesChart(t, "uniform", false, results).SVG())
+	write("failed.svg", curvesChart(t, "uniform", true, results).SVG())
+	write("transpose.svg", curvesChart(t, "transpose", false, results).SVG())
 }
 
 func curvesCSV(results [][]Point) string {
@@ -208,7 +208,9 @@ func booksim(t *testing.T, name string) (out []Point) {
 // chartTop is the largest latency in a chart, in flit times.
 const chartTop = 200
 
-func curvesChart(t *testing.T, pattern string, results [][]Point) *chart.Chart {
+// curvesChart draws the curves of a pattern. The chart of the curves with a failed link has the
+// corresponding curves without failure, too.
+func curvesChart(t *testing.T, pattern string, failed bool, results [][]Point) *chart.Chart {
 	t.Helper()
 	ch := &chart.Chart{Title: "Latency by load, mesh:8x8, " + pattern + ", packets of 10 flits", X: "flits that arrive per node and flit time", Y: "latency, mean, flit times"}
 	add := func(name string, ps []Point) {
@@ -222,11 +224,12 @@ func curvesChart(t *testing.T, pattern string, results [][]Point) *chart.Chart {
 		ch.Lines = append(ch.Lines, l)
 	}
 	for i, s := range sweeps {
-		if s.pattern != pattern {
+		if s.pattern != pattern || s.failed.Link && !failed || failed && !s.failed.Link && s.policy == OrderedIn {
 			continue
 		}
-		add(strings.TrimPrefix(s.name(), pattern+", "), results[i])
-		if s.booksim != "" {
+		name := strings.NewReplacer(pattern+", ", "", "dimension-ordered", "ordered", "one link failed", "failed link").Replace(s.name())
+		add(name, results[i])
+		if s.booksim != "" && !failed {
 			add("BookSim, "+strings.Join(strings.Split(s.booksim, "_")[1:3], " "), booksim(t, s.booksim))
 		}
 	}

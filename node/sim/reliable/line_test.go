@@ -113,6 +113,7 @@ func TestOneChannelAlone(t *testing.T) {
 
 // TestPriorities fills a link with packets of both priorities. The crossbar prefers priority 1, but
 // after seven refusals a packet of priority 0 goes first (RR §2.3.3).
+// Two inputs with seven refusals can meet, so a few bids are refused once or twice more.
 func TestPriorities(t *testing.T) {
 	n, err := New(Config{Mesh: Mesh{3, 3}, Seed: 1, Policy: Ordered})
 	if err != nil {
@@ -139,7 +140,7 @@ func TestPriorities(t *testing.T) {
 		last[d.Priority] = max(last[d.Priority], d.At)
 		count[d.Priority]++
 	}
-	if s := n.Total(); s.Promoted == 0 || count[0] != 40 || count[1] != 80 || last[0] < last[1] {
+	if s := n.Total(); s.Promoted == 0 || s.LongestRefusal < 7 || s.LongestRefusal > 9 || count[0] != 40 || count[1] != 80 || last[0] < last[1] {
 		t.Errorf("%+v, %v packets, last at %v", s, count, last)
 	}
 }

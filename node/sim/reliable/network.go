@@ -322,6 +322,7 @@ func (n *Network) Total() (c Counters) {
 			c.OnClass[k] += s.OnClass[k]
 		}
 		c.Refused += s.Refused
+		c.LongestRefusal = max(c.LongestRefusal, s.LongestRefusal)
 		c.Promoted += s.Promoted
 		c.Padded += s.Padded
 		c.Dropped += s.Dropped

@@ -50,7 +50,7 @@ type input struct {
 	port     [NumVCs]uint8
 	out      [NumVCs]uint8 // output virtual channel
 	next     uint8         // virtual channel that the round robin looks at first
-	refused  uint8         // refusals in a row
+	refused  int           // refusals in a row
 	freed    [NumVCs]uint8 // acknowledgements that wait for a slot on the link
 	copied   CopiedKind    // acknowledgement for the next slot on the link
 	copiedVC uint8
@@ -73,6 +73,7 @@ type Counters struct {
 	Heads, Bodies, Tokens int // flits that crossed the crossbar
 	OnClass               [3]int
 	Refused               int // bids that the allocator refused
+	LongestRefusal        int // most refusals in a row of one input controller
 	Promoted              int // bids with the highest priority
 	Padded                int // flit times with the crossbar off
 	Dropped               int // packets, or pieces, without a route
@@ -295,8 +296,9 @@ func (r *Router) allocate() {
 		}
 		for p := range r.bids {
 			if b := &r.bids[p]; b.ok && b.port == out && p != best {
-				r.ins[p].refused = min(r.ins[p].refused+1, refusalLimit)
+				r.ins[p].refused++
 				r.Stats.Refused++
+				r.Stats.LongestRefusal = max(r.Stats.LongestRefusal, r.ins[p].refused)
 			}
 		}
 		r.cross(uint8(best), &r.bids[best])
