@@ -22,12 +22,10 @@ type outlet struct {
 	sent  uint32        // number of the latest message
 	acked atomic.Uint32 // latest acknowledgement that this rank has seen
 	batch batch         // for the goroutine that sends to this FIFO alone
-	back  [2]*inlet     // FIFOs of the other direction, of the same lane and of the other lane of the plane
 
 	mu    sync.Mutex
-	slots [Slots]slot        // guarded by mu while open is above 0 or posted is set
-	free  chan struct{}      // gets a value when all writes of a slot have ended
-	wake  context.CancelFunc // ends the wait for an acknowledgement that is under way; nil: none; guarded by mu
+	slots [Slots]slot   // guarded by mu while open is above 0 or posted is set
+	free  chan struct{} // gets a value when all writes of a slot have ended
 }
 
 // slot is a slot of a FIFO at its sender.
@@ -42,11 +40,10 @@ type slot struct {
 type inlet struct {
 	collective.Pair
 	taken atomic.Uint32 // number of the latest message that has been taken
-	told  atomic.Uint32 // latest acknowledgement that has been sent
+	told  uint32        // latest acknowledgement that has been sent
 	buf   []byte
 	await awaited
-	batch batch      // for the goroutine that receives from this FIFO alone
-	back  [2]*outlet // FIFOs of the other direction, of the same lane and of the other lane of the plane
+	batch batch // for the goroutine that receives from this FIFO alone
 
 	mu     sync.Mutex
 	latest uint32 // latest acknowledgement in a write of its own; guarded by mu
@@ -64,18 +61,10 @@ type awaited struct {
 func (c *Comm) outlet(p collective.Pair) *outlet {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.outletLocked(p)
-}
-
-// outletLocked does what outlet does. The caller holds the lock.
-func (c *Comm) outletLocked(p collective.Pair) *outlet {
 	x := c.out[p]
 	if x == nil {
 		x = &outlet{Pair: p, batch: batch{c: c}, free: make(chan struct{}, 1)}
 		c.out[p] = x
-		for i := range x.back {
-			x.back[i] = c.inletLocked(collective.Pair{From: p.To, To: p.From, Lane: p.Lane ^ i})
-		}
 	}
 	return x
 }
@@ -84,18 +73,10 @@ func (c *Comm) outletLocked(p collective.Pair) *outlet {
 func (c *Comm) inlet(p collective.Pair) *inlet {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.inletLocked(p)
-}
-
-// inletLocked does what inlet does. The caller holds the lock.
-func (c *Comm) inletLocked(p collective.Pair) *inlet {
 	x := c.in[p]
 	if x == nil {
 		x = &inlet{Pair: p, batch: batch{c: c}}
 		c.in[p] = x
-		for i := range x.back {
-			x.back[i] = c.outletLocked(collective.Pair{From: p.To, To: p.From, Lane: p.Lane ^ i})
-		}
 	}
 	return x
 }
@@ -103,7 +84,7 @@ func (c *Comm) inletLocked(p collective.Pair) *inlet {
 // packets returns the number of packets of a message with so many bytes of data.
 func packets(size int) int { return max(1, (size+packetData-1)/packetData) }
 
-// header returns the header of a message, without acknowledgements.
+// header returns the header of a message, without an acknowledgement.
 func header(number, tag uint32, move, size int) (h [headerSize]byte) {
 	le := binary.LittleEndian
 	le.PutUint32(h[:], number)
@@ -112,6 +93,9 @@ func header(number, tag uint32, move, size int) (h [headerSize]byte) {
 	le.PutUint16(h[10:], uint16(size))
 	return h
 }
+
+// ackAt is the offset of the acknowledgement in a header.
+const ackAt = 12
 
 // same reports whether a packet has the header h. The acknowledgements may differ.
 func same(packet []byte, h *[headerSize]byte) bool { return [ackAt]byte(packet) == [ackAt]byte(h[:]) }
@@ -132,9 +116,8 @@ type piece struct {
 
 // add adds a message to a batch. add waits for a free slot. If no slot is free and the batch has other
 // writes, add sends them first. If "posted" is set, a message of one packet is posted: no chip answers,
-// and the communicator sends the message again if no acknowledgement comes. The argument "tells" says how many of the
-// FIFOs in x.back get no other acknowledgement than the one in the message.
-func (b *batch) add(x *outlet, tag uint32, move int, data []byte, posted bool, tells int) error {
+// and the communicator sends the message again if no acknowledgement comes.
+func (b *batch) add(x *outlet, tag uint32, move int, data []byte, posted bool) error {
 	c := b.c
 	if x.sent >= lastMessage {
 		return fmt.Errorf("rank %d has sent %d messages to rank %d, as many as a communicator can; open a new communicator", c.rank, x.sent, x.To)
@@ -146,9 +129,11 @@ func (b *batch) add(x *outlet, tag uint32, move int, data []byte, posted bool, t
 		if err := b.post(); err != nil {
 			return err
 		}
-		if err := c.awaitAck(x, n-Slots); err != nil {
-			return err
+		acked, err := c.s.WaitCounter(c.ctx, c.ackWord(x.To, x.Lane), n-Slots)
+		if err != nil {
+			return c.own(err)
 		}
+		x.ack(acked)
 	}
 	for !x.claim(i, n, k, posted) { // the message has been taken, but a repeated write of its packets is under way
 		if err := b.post(); err != nil {
@@ -163,10 +148,10 @@ func (b *batch) add(x *outlet, tag uint32, move int, data []byte, posted bool, t
 	x.sent = n
 	h := header(n, tag, move, len(data))
 	at, buf := c.inFIFO(c.rank, x.Lane).Add(i*SlotSize), x.slots[i].packets[:0]
-	for j, acks := range x.stamp(&h) {
-		if j < tells {
-			x.back[j].told.Store(acks)
-		}
+	if posted {
+		in := c.inlet(collective.Pair{From: x.To, To: c.rank, Lane: x.Lane})
+		in.told = in.taken.Load()
+		binary.LittleEndian.PutUint32(h[ackAt:], in.told)
 	}
 	if need := k*headerSize + len(data); cap(buf) < need {
 		buf = make([]byte, 0, need)
@@ -197,6 +182,16 @@ func (b *batch) request(p piece, to, lane int) *flow.Request {
 	r := &b.rs[len(b.rs)-1]
 	r.Dst, r.Plane = b.c.chips[to], wire.Plane(lane/lanesOfPlane)
 	return r
+}
+
+// ack notes an acknowledgement.
+func (x *outlet) ack(n uint32) {
+	for {
+		was := x.acked.Load()
+		if n <= was || x.acked.CompareAndSwap(was, n) {
+			return
+		}
+	}
 }
 
 // claim takes a slot for message n with so many packets. If writes of the slot have not ended, claim
@@ -283,7 +278,7 @@ func (p *piece) repeat(c *Comm, err error) {
 		packet = packet[:min(len(packet), wire.MaxPayload)]
 		at := c.inFIFO(c.rank, x.Lane).Add(p.slot*SlotSize + p.num*wire.MaxPayload)
 		if c.deliver(x.To, err, func(ctx context.Context) error {
-			return c.s.Write(ctx, c.chips[x.To], at, packet, session.OnPlane(wire.Plane(x.Lane/lanesOfPlane)))
+			return c.s.Write(ctx, c.chips[x.To], at, packet, session.OnPlane(wire.Plane(x.Lane/2)))
 		}) {
 			p.end()
 		}
@@ -300,7 +295,7 @@ func (p *piece) repeat(c *Comm, err error) {
 		x.again = n != done
 		x.mu.Unlock()
 		if n == done || !c.deliver(x.From, err, func(ctx context.Context) error {
-			return c.s.InlineWrite(ctx, c.chips[x.From], c.ackWord(c.rank, x.Lane), n, session.OnPlane(wire.Plane(x.Lane/lanesOfPlane)))
+			return c.s.InlineWrite(ctx, c.chips[x.From], c.ackWord(c.rank, x.Lane), n, session.OnPlane(wire.Plane(x.Lane/2)))
 		}) {
 			return
 		}
@@ -374,7 +369,7 @@ func (c *Comm) receive(x *inlet, tag uint32, move, size int, call string, take f
 	x.await.set(h, k > 1)
 	defer x.await.set(h, false)
 	for num, last := 0, k-1; num < k; last = num { // the last packet mostly comes last; if an earlier packet was lost, it comes again
-		if _, err := c.s.WaitToReply(c.ctx, at.Add(last*wire.MaxPayload), n); err != nil {
+		if _, err := c.s.WaitCounter(c.ctx, at.Add(last*wire.MaxPayload), n); err != nil {
 			return c.own(err)
 		}
 		other := false
@@ -386,7 +381,7 @@ func (c *Comm) receive(x *inlet, tag uint32, move, size int, call string, take f
 					return false
 				}
 				if num == 0 {
-					x.stamped(p)
+					c.outlet(collective.Pair{From: c.rank, To: x.From, Lane: x.Lane}).ack(binary.LittleEndian.Uint32(p[ackAt:]))
 				}
 				take(num*packetData, p[headerSize:])
 				piece = piece[len(p):]
@@ -438,4 +433,20 @@ func (c *Comm) mismatched(x *inlet) bool {
 	le, n := binary.LittleEndian, binary.LittleEndian.Uint32(h[:])
 	err := c.s.Read(c.ctx, c.s.Self(), c.inFIFO(x.From, x.Lane).Add(int(n%Slots)*SlotSize), b[:])
 	return err == nil && le.Uint32(b[:]) == n && !same(b[:], &h)
+}
+
+// take notes that the latest message of a FIFO has been taken. If no message to the sender has carried an
+// acknowledgement since Slots/2 messages, take adds an acknowledgement to a batch.
+func (c *Comm) take(x *inlet, b *batch) {
+	n := x.taken.Add(1)
+	if n-x.told < Slots/2 {
+		return
+	}
+	x.told = n
+	x.mu.Lock()
+	x.latest = n
+	x.mu.Unlock()
+	r := b.request(piece{in: x}, x.From, x.Lane)
+	r.Payload, r.Posted = nil, false
+	r.Command = wire.Command{Type: wire.NocInlineWrite, Addr: c.ackWord(c.rank, x.Lane), Value: n}
 }

@@ -3,9 +3,9 @@ package collective
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -19,7 +19,6 @@ type plan struct {
 	out, in []queue
 	hash    uint32
 	inTurn  []int // if not nil: this rank's moves in the order in which one goroutine performs them
-	tells   int   // see the method "add" of batch; for moves that no goroutine performs in turn
 }
 
 // queue is the moves of one FIFO.
@@ -66,7 +65,6 @@ func (c *Comm) plan(call collective.Call) (*plan, error) {
 		}
 	}
 	p.orderTurns(c.rank)
-	p.tells = p.tellsOf()
 	h := fnv.New32a()
 	fmt.Fprint(h, c.generation, c.chips, call)
 	p.hash = h.Sum32()
@@ -107,25 +105,6 @@ func (p *plan) orderTurns(rank int) {
 		}
 		return receives(a) - receives(b)
 	})
-}
-
-// tellsOf returns how many FIFOs need no other acknowledgements than those in messages of the other direction. These
-// acknowledgements reach the sender when its rank takes the message. So they must do only if all ranks take each
-// message at once: each FIFO has a goroutine of its own, and no move waits for another move before a rank takes it.
-func (p *plan) tellsOf() int {
-	bytes := make([]int, p.s.Ranks)
-	for i := range p.s.Moves {
-		m := &p.s.Moves[i]
-		if m.TakeAfter >= 0 {
-			return 0
-		}
-		bytes[m.From] += m.Len * p.s.Type.Size()
-		bytes[m.To] += m.Len * p.s.Type.Size()
-	}
-	if slices.Min(bytes) <= turnBytes {
-		return 0
-	}
-	return lanesOfPlane
 }
 
 // run is one operation under way.
@@ -195,7 +174,6 @@ func (c *Comm) byFabric(ctx context.Context, call collective.Call, in, out []byt
 	if err := r.all(ctx); err != nil {
 		return err
 	}
-	runtime.Gosched() // the chip may wait to send until this rank has submitted its requests
 	if got := p.s.End(c.rank, r.b); apart {
 		copy(out, got)
 	}
@@ -283,20 +261,18 @@ func (r *run) turns() error {
 		r.mu.Unlock()
 		m := &r.s.Moves[i]
 		for from := 0; ; {
-			to := min(m.Len, from+r.chunk(m))
+			to := min(m.Len, from+r.most())
 			if m.From == c.rank {
-				if err := b.add(c.outlet(collective.Pair{From: m.From, To: m.To, Lane: m.Lane}), r.tag, i, r.s.Source(m, r.b, from, to), true, 1); err != nil {
+				if err := b.add(c.outlet(collective.Pair{From: m.From, To: m.To, Lane: m.Lane}), r.tag, i, r.s.Source(m, r.b, from, to), true); err != nil {
 					return err
 				}
 			} else {
 				if err := b.post(); err != nil {
 					return err
 				}
-				x := c.inlet(collective.Pair{From: m.From, To: m.To, Lane: m.Lane})
-				if err := r.receive(x, i, from, to); err != nil {
+				if err := r.receive(c.inlet(collective.Pair{From: m.From, To: m.To, Lane: m.Lane}), b, i, from, to); err != nil {
 					return err
 				}
-				c.acknowledge(x, b)
 			}
 			if from = to; from >= m.Len {
 				break
@@ -307,13 +283,13 @@ func (r *run) turns() error {
 }
 
 // receive takes the elements of move i from element "from" to element "to".
-func (r *run) receive(x *inlet, i, from, to int) error {
+func (r *run) receive(x *inlet, b *batch, i, from, to int) error {
 	m, e := &r.s.Moves[i], r.s.Type.Size()
 	err := r.c.receive(x, r.tag, i, (to-from)*e, r.s.Kind.String(), func(off int, data []byte) {
 		r.s.Take(m, r.b, from+off/e, data)
 	})
 	if err == nil {
-		x.take()
+		r.c.take(x, b)
 	}
 	return err
 }
@@ -333,17 +309,8 @@ func (r *run) compare(ctx context.Context) {
 // most returns the largest number of elements of one message.
 func (r *run) most() int { return wholeSlot / r.s.Type.Size() }
 
-// chunk returns the number of elements of the messages of a move. The messages of a move are equally long, as far as
-// the packets of all of them but the last are full: a short message at the end would cost as much as a long one.
-func (r *run) chunk(m *collective.Move) int {
-	most, whole := r.most(), packetData/r.s.Type.Size()
-	if m.Len <= most {
-		return most
-	}
-	messages := (m.Len + most - 1) / most
-	each := (m.Len + messages - 1) / messages
-	return (each + whole - 1) / whole * whole
-}
+// chunk returns the number of elements of the messages of a move.
+func (r *run) chunk(m *collective.Move) int { return r.most() }
 
 // peers returns the ranks that this rank waits for, each once: those that have not sent all their messages, and
 // those that have not made room for all messages of this rank.
@@ -404,7 +371,7 @@ func (r *run) sendAll(q *queue) error {
 					return err
 				}
 			}
-			if err := b.add(x, r.tag, i, r.s.Source(m, r.b, from, to), false, r.tells); err != nil {
+			if err := b.add(x, r.tag, i, r.s.Source(m, r.b, from, to), false); err != nil {
 				return err
 			}
 			if err := b.post(); err != nil {
@@ -432,24 +399,98 @@ func (r *run) receiveAll(q *queue) error {
 					return err
 				}
 			}
-			if err := r.receive(x, i, from, to); err != nil {
+			if err := r.receive(x, b, i, from, to); err != nil {
+				return err
+			}
+			if err := b.post(); err != nil {
 				return err
 			}
 			r.mu.Lock()
 			r.taken[i], r.ended[i] = to, to >= m.Len
 			r.more.Broadcast()
 			r.mu.Unlock()
-			if x.owes() {
-				runtime.Gosched() // perhaps a message to the sender leaves now, and carries the acknowledgement
-				r.c.acknowledge(x, b)
-			}
-			if err := b.post(); err != nil {
-				return err
-			}
 			if from = to; from >= m.Len {
 				break
 			}
 		}
 	}
 	return nil
+}
+
+// part divides b into n equal parts, and returns the number of elements of each part. If the parts would
+// not have whole elements, part returns an error.
+func part(b []byte, t collective.Type, n int) (int, error) {
+	if !t.Valid() {
+		return 0, fmt.Errorf("%s: there is no such type of elements", t)
+	}
+	if e := t.Size() * n; len(b)%e != 0 {
+		return 0, fmt.Errorf("%d bytes: want a multiple of %d, for %d parts of %s", len(b), e, n, t)
+	}
+	return len(b) / t.Size() / n, nil
+}
+
+// AllGather gives all ranks the inputs of all ranks, in the order of the ranks. The length of out is the
+// number of ranks times the length of in.
+func (c *Comm) AllGather(ctx context.Context, in, out []byte) error {
+	return c.Do(ctx, collective.Call{Kind: collective.AllGather, Count: len(in), Type: Uint8}, in, out)
+}
+
+// ReduceScatter combines the inputs of all ranks, and gives rank r part r of the result. The length of in
+// is the number of ranks times the length of out.
+func (c *Comm) ReduceScatter(ctx context.Context, op collective.Op, t collective.Type, in, out []byte) error {
+	n, err := part(out, t, 1)
+	return errors.Join(err, c.when(err, ctx, collective.Call{Kind: collective.ReduceScatter, Count: n, Type: t, Op: op}, in, out))
+}
+
+// AllReduce combines the inputs of all ranks, and gives all ranks the result. All ranks get the same
+// bits.
+func (c *Comm) AllReduce(ctx context.Context, op collective.Op, t collective.Type, in, out []byte) error {
+	n, err := part(in, t, 1)
+	return errors.Join(err, c.when(err, ctx, collective.Call{Kind: collective.AllReduce, Count: n, Type: t, Op: op}, in, out))
+}
+
+// Reduce combines the inputs of all ranks, and gives the root the result. On the other ranks, out is
+// empty.
+func (c *Comm) Reduce(ctx context.Context, op collective.Op, t collective.Type, root int, in, out []byte) error {
+	n, err := part(in, t, 1)
+	return errors.Join(err, c.when(err, ctx, collective.Call{Kind: collective.Reduce, Count: n, Type: t, Op: op, Root: root}, in, out))
+}
+
+func (c *Comm) when(err error, ctx context.Context, call collective.Call, in, out []byte) error {
+	if err != nil {
+		return nil
+	}
+	return c.Do(ctx, call, in, out)
+}
+
+// Broadcast gives all ranks the input of the root. On the other ranks, in is empty.
+func (c *Comm) Broadcast(ctx context.Context, root int, in, out []byte) error {
+	return c.Do(ctx, collective.Call{Kind: collective.Broadcast, Count: len(out), Type: Uint8, Root: root}, in, out)
+}
+
+// Gather gives the root the inputs of all ranks, in the order of the ranks. On the other ranks, out is
+// empty.
+func (c *Comm) Gather(ctx context.Context, root int, in, out []byte) error {
+	return c.Do(ctx, collective.Call{Kind: collective.Gather, Count: len(in), Type: Uint8, Root: root}, in, out)
+}
+
+// Scatter gives rank r part r of the root's input. On the other ranks, in is empty.
+func (c *Comm) Scatter(ctx context.Context, root int, in, out []byte) error {
+	return c.Do(ctx, collective.Call{Kind: collective.Scatter, Count: len(out), Type: Uint8, Root: root}, in, out)
+}
+
+// AllToAll gives rank r part r of the input of each rank, in the order of the ranks.
+func (c *Comm) AllToAll(ctx context.Context, in, out []byte) error {
+	n, err := part(in, Uint8, len(c.chips))
+	return errors.Join(err, c.when(err, ctx, collective.Call{Kind: collective.AllToAll, Count: n, Type: Uint8}, in, out))
+}
+
+// SendReceive gives each rank the input of the rank before it. Rank 0 gets the input of the last rank.
+func (c *Comm) SendReceive(ctx context.Context, in, out []byte) error {
+	return c.Do(ctx, collective.Call{Kind: collective.SendReceive, Count: len(in), Type: Uint8}, in, out)
+}
+
+// Barrier waits until all ranks have called Barrier.
+func (c *Comm) Barrier(ctx context.Context) error {
+	return c.Do(ctx, collective.Call{Kind: collective.Barrier, Type: Uint8}, nil, nil)
 }
