@@ -11,7 +11,8 @@
 //     controllers (RR §2.3).
 //   - line and wave are a physical channel between two free-running clocks (RR §2.2, §6).
 //   - [Network] runs the routers of a mesh, each with its own clock, and injects faults.
-//   - [Measure] runs a load, and returns its latency and its accepted rate.
+//   - [Load] is an experiment under load, with its latency and its accepted rate. [Numbers] measures
+//     the figures that the paper gives.
 //
 // Everything that crosses from chip to chip is encoded in frames of 23 bits and a parity bit.
 // The package has no clock and no global randomness. A run repeats from its seed.

@@ -9,11 +9,11 @@ import (
 
 // Number is a figure of the paper beside the figure that the model measures.
 type Number struct {
-	What    string
-	Section string // section or table of RR, or "" for a figure that the paper does not give
-	Paper   string
-	Ours    string
-	OK      bool // ours is what the paper says, within the resolution of the measurement
+	What    string `json:"what"`    // what was measured, and in which unit
+	Section string `json:"section"` // section or table of the paper; empty for a figure that the paper does not give
+	Paper   string `json:"paper"`   // the paper's figure; empty if the paper gives none
+	Ours    string `json:"model"`   // the model's figure
+	OK      bool   `json:"ok"`      // the model's figure is the paper's, within the resolution of the measurement
 }
 
 // Sizes of the experiments of [Numbers], in flit times.
