@@ -4,7 +4,7 @@
 // The model has the parts of the chip, and each part names its section of the paper:
 //
 //   - [Flit], [Head] and [Slot] are the formats of RR §2.1, Tables 1 and 2, bit by bit.
-//   - [Rule] decides the next hop of a packet (RR §4). [Prove] checks the rule under a fault.
+//   - package nexthop decides the next hop of a packet (RR §4), and checks the rule under a fault.
 //   - [Bank] is one virtual channel of an input controller: the flit queue, the route state
 //     machine of RR Figure 6, and the Unique Token Protocol (RR §5).
 //   - [Router] is one chip: six input controllers, the crossbar allocator and six output

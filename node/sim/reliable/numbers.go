@@ -80,7 +80,7 @@ func linkNumbers(m Mesh, seed uint64) ([]Number, error) {
 	}
 	const span = 20 * numberTime
 	for seq := range uint64(4) {
-		if err := n.Send(&Packet{Dst: Place{1, 0}, Seq: seq, Words: make([]uint64, span)[:min(span, MaxWords)]}); err != nil {
+		if err := n.Send(&Packet{Dst: Place{X: 1, Y: 0}, Seq: seq, Words: make([]uint64, span)[:min(span, MaxWords)]}); err != nil {
 			return nil, err
 		}
 	}
@@ -143,7 +143,7 @@ func ChannelAlone(cfg Config) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := n.Send(&Packet{Dst: Place{3, 0}, Words: make([]uint64, 2*numberTime)}); err != nil {
+	if err := n.Send(&Packet{Dst: Place{X: 3, Y: 0}, Words: make([]uint64, 2*numberTime)}); err != nil {
 		return 0, err
 	}
 	n.RunUntil(n.Now() + settled*FlitTime)

@@ -9,7 +9,7 @@ import (
 //
 //	go test ./node/sim/reliable -run TestPaper -v
 func TestPaper(t *testing.T) {
-	numbers, err := Numbers(Mesh{8, 8}, 1)
+	numbers, err := Numbers(Mesh{W: 8, H: 8}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
