@@ -1,6 +1,8 @@
 package fabric
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os/exec"
@@ -10,6 +12,8 @@ import (
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/model/control"
+	"ttfabric/node/snapshot"
+	"ttfabric/router/topo"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
@@ -81,4 +85,71 @@ func (f *Fabric) Model(ctx context.Context, words ...string) (control.Reply, err
 		err = spec.AsUsage(u)
 	}
 	return r, err
+}
+
+// modelSnapshot takes a snapshot of a model: the state of all chips at one instant of virtual time. The model may stand
+// still.
+func (f *Fabric) modelSnapshot(ctx context.Context, payload, memory bool) (*snapshot.File, error) {
+	words := []string{"snapshot"}
+	if payload {
+		words = append(words, "payload")
+	}
+	if memory {
+		words = append(words, "memory")
+	}
+	r, err := f.Model(ctx, words...)
+	if err != nil {
+		return nil, err
+	}
+	return snapshot.Read(bytes.NewReader(r.Snapshot))
+}
+
+// CreateModel makes the run folder of a model. The model has the topology of the argument "arg", as 'up' takes it. If
+// from is not "", it names a file with a snapshot: the model then has the topology and options of the snapshot, and goes
+// on from its state. CreateModel starts nothing; [Fabric.Up] starts the model.
+func CreateModel(ctx context.Context, name, arg, from string, want spec.Spec) (*Fabric, error) {
+	want.Runtime = spec.Model
+	w := Wanted{Name: name, Named: cmp.Or(arg, folder.DefaultTopology), Spec: want}
+	var text []byte
+	var err error
+	if from == "" {
+		w.Topology, err = folder.LoadTopology(ctx, arg)
+	} else if arg != "" {
+		return nil, spec.Usagef("%s: the snapshot %s has a topology of its own; leave out the topology", arg, from)
+	} else {
+		w.Topology, text, err = w.load(from)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := Create(ctx, w)
+	if err == nil && text != nil {
+		if err = folder.WriteFile(f.Dir.Path(control.SnapshotFile), text); err != nil {
+			_ = f.Dir.Remove()
+		}
+	}
+	return f, err
+}
+
+// load reads a snapshot, and sets the options of the snapshot.
+func (w *Wanted) load(from string) (*topo.Topology, []byte, error) {
+	s, err := ReadSnapshot(from)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := topo.Load("topology.text", []byte(s.Topology.Text))
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", from, err)
+	}
+	o, x := &s.Options, &w.Spec
+	x.Order, x.Ring, x.Exits, x.Profile, x.Stuck = o.Order, o.Ring, o.Exits, o.Profile, o.Stuck
+	x.Engine, x.Slots = cmp.Or(o.Engine, x.Engine), cmp.Or(o.Slots, x.Slots)
+	x.StuckAfter, x.TTL, x.StrictTTL, x.LocalFirst = spec.Milliseconds(o.StuckAfter), o.TTL, o.StrictTTL, o.LocalFirst
+	x.AllowDeadlock = true // the snapshot's fabric has run with these routes
+	if o.Lines {
+		x.Fabric = "1d"
+	}
+	w.Named = from
+	text, err := s.Encode()
+	return t, text, err
 }

@@ -17,16 +17,6 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// ConditionHelp describes the language of conditions in help texts.
-const ConditionHelp = `A condition is one of these:
-  packet at CHIP [FILTER]      a datagram comes to the chip, and the filter of 'ttfabric capture' takes it
-                               (without a filter: any piece of a packet)
-  channel full [at CHIP]       a sender or receiver channel has no room
-  link LINK up|down            a link of LINK is up at both ends, or is not
-  deadlock                     full channels wait for each other in a circle
-  time DURATION                the fabric has run for this virtual time
-  idle                         no request is open, and no packet is under way`
-
 // MaxBreakpoints is the largest number of breakpoints of a model.
 const MaxBreakpoints = 64
 
@@ -59,7 +49,7 @@ type Condition struct {
 // String returns the text of the condition.
 func (c *Condition) String() string { return c.text }
 
-// ParseCondition reads a condition; see [ConditionHelp].
+// ParseCondition reads a condition; see [control.ConditionHelp].
 func ParseCondition(t *topo.Topology, words []string) (*Condition, error) {
 	c := &Condition{text: strings.Join(words, " "), chip: -1}
 	bad := func(want string) (*Condition, error) {

@@ -112,6 +112,18 @@ func (h *Hit) String() string {
 	return text
 }
 
+// String says what the model has done, in lines.
+func (r *Reply) String() string {
+	text := r.State.String()
+	if r.Hit != nil {
+		text = r.Hit.String() + "\n" + text
+	}
+	for _, b := range r.Breakpoints {
+		text += fmt.Sprintf("\nbreakpoint %d: %s, %d hits", b.ID, b.Condition, b.Hits)
+	}
+	return text
+}
+
 // String says how far the model has come.
 func (s *State) String() string {
 	text := fmt.Sprintf("%v of virtual time, %d events: ", time.Duration(s.Nanos), s.Events)
@@ -127,6 +139,30 @@ func (s *State) String() string {
 	}
 	return text + fmt.Sprintf("; %d chips live, %d requests are open, %d packets are under way", s.Alive, s.Open, s.InFlight)
 }
+
+// Verb is a command for a model.
+type Verb struct{ Use, Short, Long, Example string }
+
+// Verbs are the commands for people.
+var Verbs = []Verb{
+	{"status", "Print how far the model has come", "", "  ttfabric model status"},
+	{"run [until CONDITION]", "Let virtual time pass, until a condition holds", "Without a condition, the command returns at once, and time passes until 'model stop' or a breakpoint.\nWith a condition, the command waits until the model stops.\n\n" + ConditionHelp, "  ttfabric model run\n  ttfabric model run until link M0D0-M0D1 down\n  ttfabric model run until packet at M0D3 src M0D0\n  ttfabric model run until idle"},
+	{"stop", "Stop virtual time", "While the model stands still, commands that need packets wait.", "  ttfabric model stop"},
+	{"step [N|DURATION]", "Carry out N events, or run for a virtual time", "", "  ttfabric model step\n  ttfabric model step 100\n  ttfabric model step 20us"},
+	{"back [DURATION|to TIME]", "Go back in virtual time", "The model starts anew from its seed, and makes all inputs up to this time again. Without a time, the\nmodel goes back to its begin, when all links were up. Inputs after this time are forgotten.", "  ttfabric model back 5ms\n  ttfabric model back to 20ms\n  ttfabric model back"},
+	{"break [add CONDITION|list|delete ID|delete all]", "Stop the model whenever a condition begins to hold", ConditionHelp, "  ttfabric model break add deadlock\n  ttfabric model break add channel full at M0D3\n  ttfabric model break delete 1"},
+	{"speed FACTOR|max", "Set how fast virtual time passes, in seconds for each second of the wall clock", "", "  ttfabric model speed 0.001\n  ttfabric model speed max"},
+}
+
+// ConditionHelp describes the language of conditions in help texts.
+const ConditionHelp = `A condition is one of these:
+  packet at CHIP [FILTER]      a datagram comes to the chip, and the filter takes it; FILTER is
+                               that of 'ttfabric capture'; without a filter: any piece of a packet
+  channel full [at CHIP]       a sender or receiver channel has no room
+  link LINK up|down            a link of LINK is up at both ends, or is not
+  deadlock                     full channels wait for each other in a circle
+  time TIME                    the fabric has run for this virtual time
+  idle                         no request is open, and no packet is under way`
 
 // UsageError is the error of a command with wrong words.
 type UsageError struct{ Text string }
