@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +11,7 @@ import (
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/model"
 	"ttfabric/node/model/control"
+	"ttfabric/node/model/serve"
 	"ttfabric/node/output"
 )
 
@@ -24,24 +24,25 @@ func newModel() *cobra.Command {
 		Long: `The command starts a model: one process simulates all chips of TOPOLOGY in virtual time, with
 the options of 'up'. All commands for a fabric work on a model. Without -d, the command
 stays in the foreground until Ctrl-C, and then removes the model. With --from and -d, the
-model has the topology and options of a snapshot, and goes on from its state.
+model has the topology and options of a snapshot, and goes on from the snapshot's state.
 
 With --from and without -d, the command loads the snapshot, lets the fabric go on, prints
 what the chips hold at the end, and exits. Kernels of the snapshot do not run.`,
 		Example: "  ttfabric model t3000 -d\n  ttfabric model mesh:2x2 -d --order none --allow-deadlock --local-first\n  ttfabric model --from now.json -d\n  ttfabric model --from now.json --for 50us --file later.json\n  ttfabric model --from now.json --drain",
 		RunE: func(c *cobra.Command, args []string) error {
 			if from == "" || detach {
-				return runModel(c, strings.Join(args, ""), from, want, detach)
+				name, _ := c.Flags().GetString("name")
+				hold, err := fabric.StartModel(c.Context(), name, strings.Join(args, ""), from, want)
+				if err == nil {
+					err = tellModel(c, "status")
+				}
+				if err != nil || detach {
+					return err
+				}
+				return hold(c.ErrOrStderr())
 			}
-			s, err := fabric.ReadSnapshot(from)
+			r, err := serve.RunSnapshot(from, file, o)
 			if err != nil {
-				return err
-			}
-			r, end, err := model.Run(s, o)
-			if err != nil {
-				return err
-			}
-			if err := fabric.WriteSnapshot(file, end); err != nil {
 				return err
 			}
 			fmt.Fprintln(c.ErrOrStderr(), r.String())
@@ -57,43 +58,22 @@ what the chips hold at the end, and exits. Kernels of the snapshot do not run.`,
 	addOptions(c, &want)
 	for _, v := range control.Verbs {
 		c.AddCommand(&cobra.Command{Use: v.Use, Short: v.Short, Long: v.Long, Example: v.Example, RunE: func(c *cobra.Command, args []string) error {
-			fab, err := openFabric(c)
-			if err != nil {
-				return err
-			}
-			r, err := fab.Model(c.Context(), append([]string{c.Name()}, args...)...)
-			return printModel(c, &r, err)
+			return tellModel(c, append([]string{c.Name()}, args...)...)
 		}})
 	}
 	return c
 }
 
-func printModel(c *cobra.Command, r *control.Reply, err error) error {
+// tellModel sends words to the model, and prints the reply.
+func tellModel(c *cobra.Command, words ...string) error {
+	fab, err := openFabric(c)
 	if err != nil {
 		return err
 	}
-	if f, err := format(c); err != nil || f == "json" {
-		return cmp.Or(err, printJSON(c, r))
+	r, err := fab.Model(c.Context(), words...)
+	if f, ferr := format(c); err != nil || ferr != nil || f == "json" {
+		return cmp.Or(err, ferr, printJSON(c, r))
 	}
-	fmt.Fprintln(c.OutOrStdout(), r)
+	fmt.Fprintln(c.OutOrStdout(), &r)
 	return nil
-}
-
-func runModel(c *cobra.Command, arg, from string, want spec.Spec, detach bool) error {
-	name, _ := c.Flags().GetString("name")
-	fab, err := fabric.CreateModel(c.Context(), name, arg, from, want)
-	if err != nil {
-		return err
-	}
-	exits, begin := make(fabric.Exits, len(fab.Topology.Chips)), time.Now()
-	if _, err := fab.Up(c.Context(), nil, exits); err != nil {
-		fab.Remove()
-		return err
-	}
-	r, err := fab.Model(c.Context(), "status")
-	if err := printModel(c, &r, err); err != nil || detach {
-		return err
-	}
-	fmt.Fprintf(c.ErrOrStderr(), "The model %q of %s is up in %.2f s. Ctrl-C removes it.\n", name, fab.Topology, time.Since(begin).Seconds())
-	return fab.Hold(c.Context(), c.ErrOrStderr(), exits)
 }

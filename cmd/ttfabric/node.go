@@ -59,7 +59,6 @@ process another scheduling policy, the threads keep that policy.`
 
 func newNode() *cobra.Command {
 	var chip, dir, level string
-	var asModel bool
 	o := process.Options{Spec: spec.Default()}
 	c := &cobra.Command{
 		Use: "node", Short: "Run one chip in this process (what 'up' starts)", Args: cobra.NoArgs,
@@ -68,9 +67,8 @@ func newNode() *cobra.Command {
   ttfabric node --chip M0D3 --topology t3000 --listen eth0 --seeds chip0,chip1 --api 0.0.0.0:8474
   ttfabric node --chip M0D1 --topology ring:4 --gossip-port 7950 --port-base 17016 --seeds 10.0.0.1:7946,10.0.1.1`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if asModel {
-				node.ConfigureProcess()
-				return serve.Run(cmd.Context(), folder.Dir(dir), shipped.Kernels, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
+			if chip == "" && dir != "" { // a model
+				return serve.Run(cmd.Context(), folder.Dir(dir), shipped.Kernels, cmd.ErrOrStderr())
 			}
 			if chip == "" {
 				return spec.Usagef("--chip is missing; want a chip, such as --chip M0D3")
@@ -98,7 +96,6 @@ func newNode() *cobra.Command {
 	fl := c.Flags()
 	fl.StringVar(&chip, "chip", "", "chip to run, as M<mesh>D<chip>")
 	fl.StringVar(&dir, "dir", "", "run folder of the fabric; the folder holds the values of all other flags except --log-level, --record and --record-limit")
-	fl.BoolVar(&asModel, "model", false, "run all chips of the run folder in this process, in virtual time (what 'model' starts)")
 	fl.StringVar(&level, "log-level", "info", "lowest level of messages to log: debug, info, warn or error")
 	addAlone(c, &o)
 	return c

@@ -83,9 +83,6 @@ for the time of --stuck-after: report an event, or also drop packets.`,
 }
 
 func runUp(c *cobra.Command, args []string, f upFlags) error {
-	if _, err := format(c); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 	defer cancel()
 	fab, fresh, err := prepare(c, ctx, args, &f)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os/exec"
 	"syscall"
 	"time"
@@ -42,7 +43,7 @@ func (m modelled) Launch(ctx context.Context, ns []wire.FabricNodeID, _ spec.Rec
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(exe, "node", "--dir", string(m.dir), "--model")
+	cmd := exec.Command(exe, "node", "--dir", string(m.dir))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
@@ -129,6 +130,24 @@ func CreateModel(ctx context.Context, name, arg, from string, want spec.Spec) (*
 		}
 	}
 	return f, err
+}
+
+// StartModel makes a model with [CreateModel], and starts it. The function "hold" waits until ctx ends, and then removes
+// the model; see [Fabric.Hold].
+func StartModel(ctx context.Context, name, arg, from string, want spec.Spec) (hold func(out io.Writer) error, err error) {
+	f, err := CreateModel(ctx, name, arg, from, want)
+	if err != nil {
+		return nil, err
+	}
+	exits := make(Exits, len(f.Topology.Chips))
+	if _, err := f.Up(ctx, nil, exits); err != nil {
+		_ = f.Remove()
+		return nil, err
+	}
+	return func(out io.Writer) error {
+		fmt.Fprintf(out, "The model %q of %s runs. Ctrl-C removes the model.\n", name, f.Topology)
+		return f.Hold(ctx, out, exits)
+	}, nil
 }
 
 // load reads a snapshot, and sets the options of the snapshot.

@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -80,8 +81,10 @@ type pace struct {
 }
 
 // Run serves the model of the fabric in a run folder, until ctx ends or the run folder is removed. If the run folder
-// has a snapshot, the model goes on from the snapshot.
-func Run(ctx context.Context, dir folder.Dir, kernels kernel.Table, log *slog.Logger) error {
+// has a snapshot, the model goes on from the snapshot. The model's messages go to out.
+func Run(ctx context.Context, dir folder.Dir, kernels kernel.Table, out io.Writer) error {
+	node.ConfigureProcess()
+	log := slog.New(slog.NewTextHandler(out, nil))
 	s, err := dir.Spec()
 	if err != nil {
 		return err
@@ -89,6 +92,9 @@ func Run(ctx context.Context, dir folder.Dir, kernels kernel.Table, log *slog.Lo
 	t, err := dir.Topology()
 	if err != nil {
 		return err
+	}
+	if s.Runtime != spec.Model {
+		return spec.Usagef("--chip is missing; want a chip, such as --chip M0D3")
 	}
 	token, err := dir.Token()
 	if err != nil {
@@ -127,6 +133,20 @@ func Run(ctx context.Context, dir folder.Dir, kernels kernel.Table, log *slog.Lo
 	go x.serve(l, kernels)
 	log.Info("the model runs", "chips", len(t.Chips), "pid", os.Getpid())
 	return x.run(ctx)
+}
+
+// RunSnapshot loads the snapshot in the file "from", and lets the fabric run, as [model.Run] does. If file is not "",
+// RunSnapshot writes a snapshot of the end into this file.
+func RunSnapshot(from, file string, o model.Options) (r model.Result, err error) {
+	s, err := fabric.ReadSnapshot(from)
+	if err != nil {
+		return r, err
+	}
+	r, end, err := model.Run(s, o)
+	if err != nil {
+		return r, err
+	}
+	return r, fabric.WriteSnapshot(file, end)
 }
 
 // starter returns the function that starts the fabric.

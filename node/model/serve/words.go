@@ -86,7 +86,7 @@ func (x *Model) do(ctx context.Context, words []string, kernels kernel.Table) (r
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	r.State = x.state()
-	if verb == "run" || verb == "step" {
+	if !x.running {
 		r.Hit = x.hit
 	}
 	return r, err
