@@ -108,7 +108,7 @@ func (n *Node) Capture(cfg CaptureConfig) (*Capture, error) {
 	if len(n.captures) >= MaxCaptures {
 		return nil, fmt.Errorf("chip %s has %d captures already, which is the largest number; end another capture first", n.cfg.Node, MaxCaptures)
 	}
-	c := &Capture{n: n, cfg: cfg, start: time.Now(), wake: make(chan struct{}, 1), chunks: cfg.Buffer / captureChunk, ports: map[wire.Channel]*capturedPort{}}
+	c := &Capture{n: n, cfg: cfg, start: n.wall(), wake: make(chan struct{}, 1), chunks: cfg.Buffer / captureChunk, ports: map[wire.Channel]*capturedPort{}}
 	for _, ch := range cfg.Channels {
 		if int(ch) >= len(n.byCh) || n.byCh[ch] == nil {
 			return nil, fmt.Errorf("chip %s has no cable at channel %d", n.cfg.Node, ch)
@@ -306,7 +306,7 @@ func (c *Capture) Statistics(ch wire.Channel) capture.Statistics {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.ports[ch].stats
-	s.End = time.Now()
+	s.End = c.n.wall()
 	s.Comments = slices.Clone(c.ports[ch].notes)
 	return s
 }

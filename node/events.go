@@ -120,6 +120,16 @@ func (h *hub) subscribe(after uint64) (events <-chan Event, latest uint64, end f
 	}
 }
 
+// rewind forgets the events of the history after a time. Later events may have earlier times than the forgotten ones.
+func (h *hub) rewind(to time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for len(h.history) > 0 && h.history[len(h.history)-1].Time.After(to) {
+		h.history = h.history[:len(h.history)-1]
+	}
+	h.latest = to
+}
+
 func (h *hub) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,5 +169,5 @@ func (n *Node) EventsAfter(life wire.Incarnation, seq uint64) (events <-chan Eve
 
 // TellArchive publishes an event about the archive of the node's events.
 func (n *Node) TellArchive(e ArchiveEvent) {
-	n.events.publish(Event{Time: time.Now(), Archive: &e})
+	n.events.publish(Event{Time: n.wall(), Archive: &e})
 }

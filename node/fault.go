@@ -60,27 +60,37 @@ type ending struct {
 	timer *time.Timer
 }
 
-// set starts a timer that calls f after d, and stops the previous timer. If d is 0, set only stops
-// the previous timer.
-func (e *ending) set(d time.Duration, f func()) {
+// stop stops the timer.
+func (e *ending) stop() {
 	if e.timer != nil {
 		e.timer.Stop()
 	}
 	*e = ending{}
-	if d > 0 {
-		at := time.Now().Add(d)
-		*e = ending{at, time.AfterFunc(d, f)}
+}
+
+// ends starts a timer that calls f after d, and stops the previous timer of e. If d is 0, ends only
+// stops the previous timer.
+func (n *Node) ends(e *ending, d time.Duration, f func()) {
+	e.stop()
+	if d == 0 {
+		return
+	}
+	e.at = n.wall().Add(d)
+	if h := n.cfg.Host; h != nil {
+		h.After(d, f)
+	} else {
+		e.timer = time.AfterFunc(d, f)
 	}
 }
 
-// due reports whether the fault must end now. A timer's function calls due first, because somebody
-// may have changed the ending just when the timer fired.
-func (e *ending) due() bool { return !e.at.IsZero() && !time.Now().Before(e.at) }
+// due reports whether the fault must end at the time now. A timer's function calls due first,
+// because somebody may have changed the ending just when the timer fired.
+func (e *ending) due(now time.Time) bool { return !e.at.IsZero() && !now.Before(e.at) }
 
 // close closes the port and stops the timers of its fault.
 func (p *livePort) close() {
-	p.fault.passEnd.set(0, nil)
-	p.fault.cutUp.set(0, nil)
+	p.fault.passEnd.stop()
+	p.fault.cutUp.stop()
 	p.out.Close()
 }
 
@@ -120,7 +130,7 @@ func (n *Node) SetImpairment(ch wire.Channel, c fault.Change, seed *uint64, d ti
 				f.passing = fault.Change{}
 			}
 			maps.Copy(f.passing, c)
-			f.passEnd.set(d, func() { n.endImpairment(ch) })
+			n.ends(&f.passEnd, d, func() { n.endImpairment(ch) })
 		} else {
 			f.kept, _ = c.Apply(f.kept)
 			maps.DeleteFunc(f.passing, func(k, _ string) bool { _, named := c[k]; return named })
@@ -144,7 +154,7 @@ func (n *Node) ResetImpairment(ch wire.Channel) error {
 			return nil
 		}
 		f.kept, f.passing, f.seed = fault.Options{}, nil, 0
-		f.passEnd.set(0, nil)
+		f.passEnd.stop()
 		return n.enforce(p, FaultEvent{Kind: fault.KindReset})
 	})
 }
@@ -162,7 +172,7 @@ func (n *Node) Cut(ch wire.Channel, on bool, d time.Duration) error {
 		if !on {
 			d = 0
 		}
-		f.cutUp.set(d, func() { n.endCut(ch) })
+		n.ends(&f.cutUp, d, func() { n.endCut(ch) })
 		e := FaultEvent{Kind: fault.KindRestored, For: d}
 		if on {
 			e.Kind = fault.KindCut
@@ -175,7 +185,7 @@ func (n *Node) Cut(ch wire.Channel, on bool, d time.Duration) error {
 func (n *Node) endImpairment(ch wire.Channel) {
 	_ = n.withPort(ch, 0, func(p *livePort) error {
 		f := &p.fault
-		if !f.passEnd.due() {
+		if !f.passEnd.due(n.wall()) {
 			return nil
 		}
 		f.passing, f.passEnd = nil, ending{}
@@ -191,7 +201,7 @@ func (n *Node) endImpairment(ch wire.Channel) {
 func (n *Node) endCut(ch wire.Channel) {
 	_ = n.withPort(ch, 0, func(p *livePort) error {
 		f := &p.fault
-		if !f.cutUp.due() {
+		if !f.cutUp.due(n.wall()) {
 			return nil
 		}
 		f.cut, f.cutUp = false, ending{}
@@ -207,6 +217,10 @@ func (n *Node) enforce(p *livePort, e FaultEvent) error {
 	switch {
 	case err != nil:
 		return err
+	case n.cfg.Host != nil:
+		if err := n.enforceHosted(p, o, &e); err != nil {
+			return err
+		}
 	case o == fault.Options{} && !f.cut:
 		if f.wrap != nil {
 			e.Counts, _ = f.wrap.Counts()
@@ -230,7 +244,8 @@ func (n *Node) enforce(p *livePort, e FaultEvent) error {
 	p.connect()
 	n.noteFault(p, &e, o)
 	e.Local, e.Peer, e.Options = wire.PortID{Node: n.cfg.Node, Channel: p.ch}, p.peer, o
-	n.events.publish(Event{Time: time.Now(), Fault: &e})
+	n.events.publish(Event{Time: n.wall(), Fault: &e})
+	n.hostRuns()
 	return nil
 }
 
@@ -253,7 +268,9 @@ func (n *Node) Impairments() []Impairment {
 		i := Impairment{Local: wire.PortID{Node: n.cfg.Node, Channel: p.ch}, Peer: p.peer, Plane: p.plane, Seed: f.seed,
 			Cut: f.cut, Since: f.since, Until: f.passEnd.at, CutUntil: f.cutUp.at}
 		i.Options, _ = f.passing.Apply(f.kept)
-		if f.wrap != nil {
+		if h := n.cfg.Host; h != nil && (f.cut || i.Options != fault.Options{}) {
+			i.Counts = h.Faults(p.ch)
+		} else if f.wrap != nil {
 			i.Counts, i.Overfull = f.wrap.Counts()
 		}
 		out = append(out, i)
@@ -264,7 +281,7 @@ func (n *Node) Impairments() []Impairment {
 // TellFault publishes a fault that somebody injects into the process of chip c. This node publishes
 // the fault because a killed or paused process cannot publish its own fault.
 func (n *Node) TellFault(k fault.Kind, c wire.FabricNodeID) {
-	n.events.publish(Event{Time: time.Now(), Fault: &FaultEvent{Kind: k, Chip: c}})
+	n.events.publish(Event{Time: n.wall(), Fault: &FaultEvent{Kind: k, Chip: c}})
 }
 
 // TellImpairment publishes a change of the impairment that the kernel's netem injects into a
@@ -272,7 +289,7 @@ func (n *Node) TellFault(k fault.Kind, c wire.FabricNodeID) {
 // impairment has no set end.
 func (n *Node) TellImpairment(k fault.Kind, ch wire.Channel, o fault.Options, d time.Duration) error {
 	return n.withPort(ch, d, func(p *livePort) error {
-		n.events.publish(Event{Time: time.Now(), Fault: &FaultEvent{Kind: k, Kernel: true, Options: o, For: d,
+		n.events.publish(Event{Time: n.wall(), Fault: &FaultEvent{Kind: k, Kernel: true, Options: o, For: d,
 			Local: wire.PortID{Node: n.cfg.Node, Channel: ch}, Peer: p.peer}})
 		return nil
 	})

@@ -90,7 +90,7 @@ func (n *Node) ImpairGossip(c fault.Change, seed *uint64, d time.Duration) error
 				g.passing = fault.Change{}
 			}
 			maps.Copy(g.passing, c)
-			g.passEnd.set(d, n.endGossipImpairment)
+			n.ends(&g.passEnd, d, n.endGossipImpairment)
 		} else {
 			g.kept, _ = c.Apply(g.kept)
 			maps.DeleteFunc(g.passing, func(k, _ string) bool { _, named := c[k]; return named })
@@ -122,7 +122,7 @@ func (n *Node) CutGossip(from []wire.FabricNodeID, d time.Duration) error {
 			g.apart[c] = true
 		}
 		g.alone = g.alone || len(from) == 0
-		g.cutUp.set(d, n.endGossipCut)
+		n.ends(&g.cutUp, d, n.endGossipCut)
 		return n.enforceGossip(g, net, nil, FaultEvent{Kind: fault.KindCut, For: d, From: from})
 	})
 }
@@ -135,14 +135,14 @@ func (n *Node) HealGossip(all bool) error {
 		set := all && (g.kept != fault.Options{} || len(g.passing) > 0)
 		if cut {
 			g.alone, g.apart = false, nil
-			g.cutUp.set(0, nil)
+			g.cutUp.stop()
 			if err := n.enforceGossip(g, net, nil, FaultEvent{Kind: fault.KindRestored}); err != nil {
 				return err
 			}
 		}
 		if set {
 			g.kept, g.passing, g.seed = fault.Options{}, nil, 0
-			g.passEnd.set(0, nil)
+			g.passEnd.stop()
 			return n.enforceGossip(g, net, nil, FaultEvent{Kind: fault.KindReset})
 		}
 		return nil
@@ -151,7 +151,7 @@ func (n *Node) HealGossip(all bool) error {
 
 func (n *Node) endGossipImpairment() {
 	_ = n.withGossip(0, func(g *gossipFault, net GossipNet) error {
-		if !g.passEnd.due() {
+		if !g.passEnd.due(n.wall()) {
 			return nil
 		}
 		g.passing, g.passEnd = nil, ending{}
@@ -165,7 +165,7 @@ func (n *Node) endGossipImpairment() {
 
 func (n *Node) endGossipCut() {
 	_ = n.withGossip(0, func(g *gossipFault, net GossipNet) error {
-		if !g.cutUp.due() {
+		if !g.cutUp.due(n.wall()) {
 			return nil
 		}
 		g.alone, g.apart, g.cutUp = false, nil, ending{}
@@ -187,7 +187,7 @@ func (n *Node) enforceGossip(g *gossipFault, net GossipNet, seed *uint64, e Faul
 	if o == (fault.Options{}) && !g.alone && len(g.apart) == 0 {
 		e.Counts = net.FaultCounts()
 	}
-	n.events.publish(Event{Time: time.Now(), Fault: &e})
+	n.events.publish(Event{Time: n.wall(), Fault: &e})
 	return nil
 }
 

@@ -72,6 +72,8 @@ type Config struct {
 	Hung func(kernel string, stacks []byte)
 
 	Record *Recording // where the node records the chip's calls; nil: the node does not record
+
+	Host Host // drives the chip in place of clock, sockets and gossip; nil: the node itself drives the chip
 }
 
 // livePort is one port of a live chip.
@@ -93,6 +95,8 @@ type livePort struct {
 	news    news           // the gossip pool's report of another address of the peer
 	size    int            // largest frame payload of the path, in bytes, as the node last told the chip
 
+	past []pastFault // for a node with a host: the port's faults so far, in their order
+
 	refusals uint64 // refusals of the port's datagrams that the node has told the chip
 }
 
@@ -110,7 +114,7 @@ type Node struct {
 	log   *slog.Logger
 	start time.Time
 
-	mu      sync.Mutex
+	mu      lock
 	chip    *chip.Chip
 	waiting waiters
 	pending []*submission // submissions that wait for room in the chip, oldest first
@@ -145,6 +149,9 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Host != nil {
+		return startHosted(ctx, cfg)
 	}
 	if cfg.Seed == 0 {
 		cfg.Seed = uint64(cfg.Incarnation)
@@ -197,7 +204,12 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-func (n *Node) now() mono.Time { return mono.Time(time.Since(n.start)) }
+func (n *Node) now() mono.Time {
+	if h := n.cfg.Host; h != nil {
+		return h.Now()
+	}
+	return mono.Time(time.Since(n.start))
+}
 
 // drain takes the chip's outputs: datagrams, results, events and the next deadline.
 func (n *Node) drain(now mono.Time) {
@@ -379,8 +391,10 @@ func (n *Node) Close() error {
 		return nil
 	}
 	now := n.now()
-	n.chip.Close(now)
-	n.drain(now)
+	if n.cfg.Host == nil {
+		n.chip.Close(now)
+		n.drain(now)
+	}
 	n.closed = true
 	for _, s := range n.pending {
 		s.ended <- ErrClosed
@@ -392,8 +406,8 @@ func (n *Node) Close() error {
 	for len(n.captures) > 0 {
 		n.captures[0].close()
 	}
-	n.gossip.passEnd.set(0, nil)
-	n.gossip.cutUp.set(0, nil)
+	n.gossip.passEnd.stop()
+	n.gossip.cutUp.stop()
 	n.mu.Unlock()
 	rerr := n.record.close()
 	n.cancel()

@@ -31,7 +31,9 @@ func (n *Node) openPorts() error {
 
 // release closes the ports and the clock.
 func (n *Node) release() {
-	n.clock.close()
+	if n.clock != nil {
+		n.clock.close()
+	}
 	for _, p := range n.ports {
 		p.close()
 	}

@@ -76,6 +76,10 @@ func (n *Node) locked(f func(now mono.Time)) {
 // submits requests soon, settle returns true. The caller then calls the method "send", but may first let the program
 // run.
 func (n *Node) settle(why cause, begun mono.Time) (soon bool) {
+	if h := n.cfg.Host; h != nil {
+		h.Run()
+		return false
+	}
 	for _, p := range n.ports {
 		p.fresh = false
 	}
@@ -99,6 +103,9 @@ func (n *Node) settle(why cause, begun mono.Time) (soon bool) {
 
 // send sends the chip's datagrams, and hands results and events to programs.
 func (n *Node) send(why cause) {
+	if n.cfg.Host != nil {
+		return // the host has sent the datagrams
+	}
 	n.replying = false
 	begun := n.now()
 	n.drain(begun)

@@ -18,6 +18,15 @@ type Channel struct {
 	Slots   int    // packets for which the channel has room
 	Waiting int    // packets in the channel
 	Packets []Held // the first packets in the order in which they leave, at most [MaxListed]
+	Next    Next   // for a receiver channel: where its first packet goes next
+}
+
+// Next names the sender channel that the first packet of a receiver channel enters next.
+type Next struct {
+	Known  bool // false: the packet is for this chip, is a multicast, or has no route
+	Port   int
+	VC     wire.VC
+	Sender int
 }
 
 // Held is a packet that waits in a channel.
@@ -64,7 +73,23 @@ func (r *Router) channel(now mono.Time, out []Channel, i int, v wire.VC, sender 
 		h := wire.PacketView(r.cfg.Pool.Bytes(q.slots[at]))
 		c.Packets = append(c.Packets, Held{h.Type(), h.Src(), h.Dst(), h.ID(), h.TTL(), len(h), time.Duration(millis(now)-q.at[at]) * time.Millisecond})
 	}
+	if sender < 0 {
+		c.Next = r.next(i, v, wire.PacketView(r.cfg.Pool.Bytes(q.peek())))
+	}
 	return append(out, c)
+}
+
+// next returns where a packet in the receiver channel of port i goes; see [Router.forward].
+func (r *Router) next(i int, v wire.VC, pkt wire.PacketView) (n Next) {
+	p := &r.ports[i]
+	d, ok := direction(pkt.Action())
+	if pkt.Trunk() != wire.TrunkNone || !ok || d == p.Dir {
+		return n
+	}
+	if n.Port, n.Known = r.Port(d, p.Plane); n.Known {
+		n.VC, n.Sender = r.turn(v, pkt.Up(), pkt.Detour(), p, &r.ports[n.Port]), passThrough(d, p.Dir)
+	}
+	return n
 }
 
 // aloneLimit is the number of packets of this chip that may wait in a sender channel while no other

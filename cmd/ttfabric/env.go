@@ -39,5 +39,8 @@ func fromEnvironment(c *cobra.Command, _ []string) (err error) {
 			err = spec.Usagef("the environment variable %s: %w", name, plainFlagError(e))
 		}
 	})
+	if err == nil && c.Flags().Lookup("output") != nil {
+		_, err = format(c) // before the command changes anything
+	}
 	return err
 }

@@ -71,9 +71,6 @@ Impairments by 'netem set' and 'gossip impair' stay in force, and fallbacks assi
 stays, and the command that ends it.`,
 		Example: "  ttfabric heal",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if _, err := format(c); err != nil {
-				return err
-			}
 			f, err := openFabric(c)
 			if err != nil {
 				return err
@@ -88,9 +85,6 @@ stays, and the command that ends it.`,
 }
 
 func cutArgs(c *cobra.Command, args []string, on bool, d time.Duration, done string) error {
-	if _, err := format(c); err != nil {
-		return err
-	}
 	links, chips, err := linkArgs(c, args)
 	if err != nil {
 		return err
@@ -132,9 +126,6 @@ show holds. 'router retrain' ends a hold.
 			if total < 0 {
 				return spec.Usagef("--for %v: want a positive time, or 0 to flap until Ctrl-C", total)
 			}
-			if _, err := format(c); err != nil {
-				return err
-			}
 			links, chips, err := linkArgs(c, args)
 			if err != nil {
 				return err
@@ -169,9 +160,6 @@ CHIPS is a list of chips or patterns of chips: M0D0,M0D1 or 'M0D[0-3]' or 'M0D*'
 		Example: "  ttfabric partition M0D0,M0D4\n  ttfabric partition 'M0D*' 'M1D*' --for 10s\n  ttfabric partition M0D0,M0D4 --gossip\n  ttfabric heal",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := faultTime("--for", d); err != nil {
-				return err
-			}
-			if _, err := format(c); err != nil {
 				return err
 			}
 			f, err := openFabric(c)

@@ -127,9 +127,6 @@ chips two to four hops to the east. In tt-metal's linear API, E2-4 is start 2 an
 range 3. M1:0-3,7 names chips 0 to 3 and 7 of mesh 1.`,
 		Example: "  ttfabric mem write M0D7 1-2:0x1000 'hello' --via M0D0\n  ttfabric mem write M0D7 1-2:0 --file weights.bin\n  ttfabric mem write M0D7 1-2:0 --hex deadbeef\n  ttfabric mem write M0D0 1-2:0 'to all' --multicast E3,S1\n  ttfabric mem write M0D0 1-2:0 'to some' --multicast M0:1,3,6",
 		RunE: func(c *cobra.Command, args []string) error {
-			if _, err := format(c); err != nil {
-				return err
-			}
 			from.Text = args[2:]
 			b, err := from.Bytes(c.Context(), c.InOrStdin(), maxTransfer)
 			if err != nil {

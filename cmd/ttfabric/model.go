@@ -3,11 +3,15 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/node/model"
+	"ttfabric/node/model/control"
+	"ttfabric/node/model/serve"
 	"ttfabric/node/output"
 	"ttfabric/node/output/screen"
 	"ttfabric/node/sim/reliable/curves"
@@ -16,18 +20,24 @@ import (
 func newModel() *cobra.Command {
 	var o model.Options
 	var from, file string
+	var detach bool
 	var rr curves.Command
-	c := &cobra.Command{Use: "model --from FILE | TOPOLOGY --router reliable", Short: "Load a snapshot into the simulator, or model another router", Args: cobra.MaximumNArgs(1),
-		Long: `The command loads a snapshot into the simulator. The simulated fabric goes on from the
-cut, in virtual time. No process starts. Kernels do not run. The command prints what the
-chips hold at the end, and how the open requests of the snapshot ended.
+	want := spec.Default()
+	c := &cobra.Command{Use: "model [TOPOLOGY]", Short: "Simulate a fabric in virtual time: run, step, stop at a condition, go back", Args: cobra.MaximumNArgs(1),
+		Long: `The command starts a model: one process simulates all chips of TOPOLOGY in virtual time, with
+the options of 'up'. All commands for a fabric work on a model. Without -d, the command
+stays in the foreground until Ctrl-C, and then removes the model. With --from and -d, the
+model has the topology and options of a snapshot, and goes on from the snapshot's state.
+
+With --from and without -d, the command loads the snapshot, lets the fabric go on, prints
+what the chips hold at the end, and exits. Kernels of the snapshot do not run.
 
 With --router reliable, the command models the Reliable Router of Dally and others, flit by
 flit, on a mesh. The command prints the figures of the paper beside those of the model. With
 --curves, the command prints latency by load instead: adaptive and dimension-ordered routes,
 with and without tokens, with and without a failed link, and BookSim's results on mesh:8x8.
 All curves of mesh:8x8 take minutes.`,
-		Example: "  ttfabric model --from now.json\n  ttfabric model --from now.json --for 50us --file later.json\n  ttfabric model --from now.json --drain\n  ttfabric model mesh:8x8 --router reliable\n  ttfabric model mesh:4x4 --router reliable --curves --loads 0.05,0.2",
+		Example: "  ttfabric model t3000 -d\n  ttfabric model mesh:2x2 -d --order none --allow-deadlock --local-first\n  ttfabric model --from now.json -d\n  ttfabric model --from now.json --for 50us --file later.json\n  ttfabric model --from now.json --drain\n  ttfabric model mesh:8x8 --router reliable\n  ttfabric model mesh:4x4 --router reliable --curves --loads 0.05,0.2",
 		RunE: func(c *cobra.Command, args []string) error {
 			if rr.Router != "" {
 				bar := screen.NewProgress(c.ErrOrStderr(), "", 0)
@@ -37,15 +47,19 @@ All curves of mesh:8x8 take minutes.`,
 				}
 				return cmp.Or(show(c, data, head, rows), err)
 			}
-			s, err := fabric.ReadSnapshot(from)
-			if err != nil {
-				return err
+			if from == "" || detach {
+				name, _ := c.Flags().GetString("name")
+				hold, err := fabric.StartModel(c.Context(), name, strings.Join(args, ""), from, want)
+				if err == nil {
+					err = tellModel(c, "status")
+				}
+				if err != nil || detach {
+					return err
+				}
+				return hold(c.ErrOrStderr())
 			}
-			r, end, err := model.Run(s, o)
+			r, err := serve.RunSnapshot(from, file, o)
 			if err != nil {
-				return err
-			}
-			if err := fabric.WriteSnapshot(file, end); err != nil {
 				return err
 			}
 			fmt.Fprintln(c.ErrOrStderr(), r.String())
@@ -53,6 +67,7 @@ All curves of mesh:8x8 take minutes.`,
 			return show(c, r, head, rows)
 		}}
 	c.Flags().StringVar(&from, "from", "", "file with the snapshot")
+	c.Flags().BoolVarP(&detach, "detach", "d", false, "return when the model runs, and leave it running")
 	c.Flags().DurationVar(&o.For, "for", 0, "let the fabric run for this virtual time")
 	c.Flags().IntVar(&o.Events, "events", 0, "then, let the simulator carry out this number of events")
 	c.Flags().BoolVar(&o.Drain, "drain", false, "then, let the fabric run until no request is open and no packet is under way")
@@ -63,7 +78,26 @@ All curves of mesh:8x8 take minutes.`,
 	c.Flags().StringSliceVar(&rr.Patterns, "pattern", nil, "with --curves, patterns of 'ttfabric traffic' (default uniform, and transpose on a square)")
 	c.Flags().Float64SliceVar(&rr.Loads, "loads", nil, "with --curves, offered loads in flits per node and flit time (default 0.02 to 0.4)")
 	c.Flags().Uint64Var(&rr.Seed, "seed", 1, "with --router, seed of the model")
-	c.MarkFlagsOneRequired("from", "router")
 	c.MarkFlagsMutuallyExclusive("from", "router")
+	addOptions(c, &want)
+	for _, v := range control.Verbs {
+		c.AddCommand(&cobra.Command{Use: v.Use, Short: v.Short, Long: v.Long, Example: v.Example, RunE: func(c *cobra.Command, args []string) error {
+			return tellModel(c, append([]string{c.Name()}, args...)...)
+		}})
+	}
 	return c
+}
+
+// tellModel sends words to the model, and prints the reply.
+func tellModel(c *cobra.Command, words ...string) error {
+	fab, err := openFabric(c)
+	if err != nil {
+		return err
+	}
+	r, err := fab.Model(c.Context(), words...)
+	if f, ferr := format(c); err != nil || ferr != nil || f == "json" {
+		return cmp.Or(err, ferr, printJSON(c, r))
+	}
+	fmt.Fprintln(c.OutOrStdout(), &r)
+	return nil
 }

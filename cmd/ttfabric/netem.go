@@ -73,9 +73,6 @@ lost.
 }
 
 func setNetem(c *cobra.Command, args []string, direction string, body api.NetemBody) error {
-	if _, err := format(c); err != nil {
-		return err
-	}
 	links, chips, err := linkArgs(c, args)
 	if err != nil {
 		return err

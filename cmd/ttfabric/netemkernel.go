@@ -151,9 +151,6 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 	if err := k.check(); err != nil {
 		return nil, err
 	}
-	if _, err := format(c); err != nil {
-		return nil, err
-	}
 	s, spaces, err := k.chips(c)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/kernel/shipped"
+	"ttfabric/node/model/serve"
 	"ttfabric/node/process"
 	"ttfabric/wire"
 )
@@ -66,6 +67,9 @@ func newNode() *cobra.Command {
   ttfabric node --chip M0D3 --topology t3000 --listen eth0 --seeds chip0,chip1 --api 0.0.0.0:8474
   ttfabric node --chip M0D1 --topology ring:4 --gossip-port 7950 --port-base 17016 --seeds 10.0.0.1:7946,10.0.1.1`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if chip == "" && dir != "" { // a model
+				return serve.Run(cmd.Context(), folder.Dir(dir), shipped.Kernels, cmd.ErrOrStderr())
+			}
 			if chip == "" {
 				return spec.Usagef("--chip is missing; want a chip, such as --chip M0D3")
 			}

@@ -76,9 +76,6 @@ func lineCommand(name string, out bool, short, long, example string) *cobra.Comm
 // changeService takes cables out of service. The function "choose" names the cables. If
 // out is false, changeService puts the cables back in service.
 func changeService(c *cobra.Command, out, force bool, choose func(*fabric.Fabric) (fabric.Line, error)) error {
-	if _, err := format(c); err != nil {
-		return err
-	}
 	f, err := openFabric(c)
 	if err != nil {
 		return err

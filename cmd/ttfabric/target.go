@@ -232,9 +232,6 @@ func completeTopology(_ *cobra.Command, args []string, _ string) ([]string, cobr
 // gossipArgs returns the chips that a command's arguments CHIPS stand for, and opens the
 // running chips.
 func gossipArgs(c *cobra.Command, args []string) ([]wire.FabricNodeID, *fabric.Chips, error) {
-	if _, err := format(c); err != nil {
-		return nil, nil, err
-	}
 	f, err := openFabric(c)
 	if err != nil {
 		return nil, nil, err

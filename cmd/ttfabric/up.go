@@ -76,16 +76,13 @@ for the time of --stuck-after: report an event, or also drop packets.`,
 	addOptions(c, &f.spec, "port-base")
 	addOptions(c, &f.spec)
 	fl.StringVar(&f.gossipKey, "gossip-key", "", "file with the key that encrypts gossip ('ttfabric gossip keygen' writes one), or generate to make a new key")
-	fl.StringVar(&f.spec.Runtime, "runtime", spec.Process, "how chips run: process (each chip is a process of this machine) or docker (each chip is a container of a compose file)")
+	fl.StringVar(&f.spec.Runtime, "runtime", spec.Process, "how chips run: process (each chip is a process of this machine), docker (each chip is a container of a compose file) or model (one process simulates all chips in virtual time; see 'ttfabric model')")
 	fl.StringVar(&f.spec.Program, "program", "", "executable for each chip's process, instead of ttfabric; for example a Go program that calls process.Main")
 	addContainerOptions(c, &f.container)
 	return c
 }
 
 func runUp(c *cobra.Command, args []string, f upFlags) error {
-	if _, err := format(c); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 	defer cancel()
 	fab, fresh, err := prepare(c, ctx, args, &f)

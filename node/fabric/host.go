@@ -46,7 +46,11 @@ func hostOf(dir folder.Dir, s *spec.Spec) host {
 	case spec.Elsewhere:
 		return attached{dir, *s}
 	}
-	return processes{dir: dir, program: s.Program}
+	p := processes{dir: dir, program: s.Program}
+	if s.Runtime == spec.Model {
+		return modelled{p}
+	}
+	return p
 }
 
 func (f *Fabric) host() host {

@@ -266,7 +266,7 @@ func findProcesses(dir folder.Dir) (out []int) {
 			continue
 		}
 		args := strings.Split(string(b), "\x00")
-		for i := 1; i+3 < len(args); i++ {
+		for i := 1; i+2 < len(args); i++ {
 			if args[i] == "node" && args[i+1] == "--dir" && args[i+2] == string(dir) {
 				var pid int
 				fmt.Sscanf(name, "/proc/%d/cmdline", &pid)

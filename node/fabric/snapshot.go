@@ -8,6 +8,7 @@ import (
 
 	"ttfabric/node/admin/api"
 	"ttfabric/node/chip"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/node/snapshot"
 	"ttfabric/wire"
 )
@@ -17,6 +18,9 @@ import (
 // NoAnswer of the result lists the chips that do not run, the chips that do not begin the cut within
 // [chip.CutTime], and the chips whose state does not come within [AskTime] afterwards. Snapshot returns an error if no chip answers.
 func (f *Fabric) Snapshot(ctx context.Context, payload, memory bool) (*snapshot.File, error) {
+	if f.Spec.Runtime == spec.Model {
+		return f.modelSnapshot(ctx, payload, memory)
+	}
 	cs, missing, err := f.Clients()
 	if err != nil {
 		return nil, err

@@ -123,9 +123,11 @@ func (w *Wanted) contained(ctx context.Context, s *spec.Spec) (also []func(folde
 	case "", spec.Process:
 		s.Runtime = ""
 		return nil, nil
+	case spec.Model:
+		return nil, nil
 	case spec.Docker:
 	default:
-		return nil, spec.Usagef("--runtime %q: want process or docker", s.Runtime)
+		return nil, spec.Usagef("--runtime %q: want process, docker or model", s.Runtime)
 	}
 	if s.PortBase != 0 {
 		return nil, spec.Usagef("--port-base %d: each container has an address of its own, and all containers use the same UDP ports; leave out --port-base", s.PortBase)

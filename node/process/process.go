@@ -351,21 +351,12 @@ func (c *Config) runProgram(ctx context.Context, n *node.Node, log *slog.Logger,
 func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 	s := &c.Spec
 	cfg = node.Config{Node: c.Chip, Kernels: c.Kernels, Hung: hung(log), Topology: c.Topology, Log: log, Incarnation: newIncarnation(), Listen: c.Address.Listen, PortBase: c.Address.PortBase,
-		Cable: c.Ports.open, KeyLog: c.Ports.keys, Behaviour: chip.Behaviour{MemoryLimit: c.Tiles, LocalFirst: s.LocalFirst, KeepUnreliable: s.KeepUnreliable, TTL: uint16(s.TTL), StrictTTL: s.StrictTTL}}
-	cfg.Frame = s.Frame
-	if cfg.Route, err = s.Route(); err != nil {
+		Cable: c.Ports.open, KeyLog: c.Ports.keys, Frame: s.Frame}
+	if cfg.Behaviour, err = Behaviour(s); err != nil {
 		return cfg, err
 	}
-	if cfg.Timeout, err = s.Timeout(); err != nil {
-		return cfg, err
-	}
+	cfg.MemoryLimit = c.Tiles
 	if cfg.HostMemory, err = s.HostBytes(); err != nil {
-		return cfg, err
-	}
-	if cfg.Profile, err = s.LinkProfile(); err != nil {
-		return cfg, err
-	}
-	if cfg.Slots, err = s.SlotProfile(); err != nil {
 		return cfg, err
 	}
 	if err := proved(c.Topology, cfg.Route, s.Checked); err != nil {
@@ -378,6 +369,27 @@ func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 		cfg.Keys = c.Keys
 	}
 	return cfg, nil
+}
+
+// Behaviour returns the behaviour of the chips of a fabric.
+func Behaviour(s *spec.Spec) (b chip.Behaviour, err error) {
+	b = chip.Behaviour{LocalFirst: s.LocalFirst, KeepUnreliable: s.KeepUnreliable, TTL: uint16(s.TTL), StrictTTL: s.StrictTTL}
+	if b.Route, err = s.Route(); err != nil {
+		return b, err
+	}
+	if b.Timeout, err = s.Timeout(); err != nil {
+		return b, err
+	}
+	if b.Profile, err = s.LinkProfile(); err != nil {
+		return b, err
+	}
+	b.Slots, err = s.SlotProfile()
+	return b, err
+}
+
+// Impair sets the impairments that the topology and the options of a fabric declare for the ports of a chip.
+func Impair(n *node.Node, s *spec.Spec) error {
+	return (&Config{Chip: n.Self(), Spec: *s, Topology: n.Topology()}).impair(n)
 }
 
 // impair sets the impairments that the topology and the fabric's options declare for the

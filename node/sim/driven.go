@@ -11,6 +11,7 @@ import (
 	"ttfabric/node/scenario"
 	"ttfabric/router"
 	"ttfabric/router/route"
+	"ttfabric/ttlink"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
@@ -29,6 +30,10 @@ type Driven struct {
 type hooks struct {
 	onEvent func(*machine, chip.Event) // gets each event of a chip
 	onStep  func(*machine)             // is called after each step of a chip
+
+	onReceive func(*machine, wire.Channel, []byte)          // gets each datagram before the chip does
+	onSend    func(*machine, wire.Channel, ttlink.Transmit) // sends the chip's datagrams; nil: the datagrams go into the cable
+	onFeed    func(*machine) (more bool)                    // hands requests to the chip; true: the chip must run again
 
 	onResult func(*machine, flow.Result)       // gets the results of requests that came with a snapshot
 	lives    map[wire.FabricNodeID]incarnation // identities of chips from a snapshot; nil: the simulator draws them

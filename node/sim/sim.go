@@ -170,6 +170,7 @@ type surroundings struct {
 	maxPayload            int
 	window                int
 	localFirst, strictTTL bool           // see chip.Behaviour
+	keepUnreliable        bool           // see chip.Behaviour
 	timeout               router.Timeout // what routers do with packets that cannot move
 	dark                  bool           // whether the host of a dead chip answers nothing, as if the host were off; false: the host refuses datagrams
 	untold                bool           // whether the network cuts cables, of which no chip is told; false: the chips cut their cables themselves
@@ -271,7 +272,7 @@ func (s *Sim) start(m *machine) {
 	now := s.clock(m)
 	cfg := chip.Config{
 		Node: m.node, Incarnation: wire.Incarnation(s.rng.Uint64() | 1), FlowEpoch: uint32(s.now/lifeTick) + 1, Topology: s.cfg.Topology,
-		Behaviour:  chip.Behaviour{Route: s.around.route, Profile: s.around.profile, Slots: s.around.slots, LocalFirst: s.around.localFirst, Timeout: s.around.timeout, TTL: s.ttl, StrictTTL: s.around.strictTTL},
+		Behaviour:  chip.Behaviour{Route: s.around.route, Profile: s.around.profile, Slots: s.around.slots, LocalFirst: s.around.localFirst, KeepUnreliable: s.around.keepUnreliable, Timeout: s.around.timeout, TTL: s.ttl, StrictTTL: s.around.strictTTL},
 		MaxPayload: s.around.maxPayload, Window: s.around.window, Seed: s.rng.Uint64(),
 	}
 	s.relive(m, &cfg)
@@ -414,6 +415,9 @@ func (s *Sim) run(m *machine) {
 				s.note(uint64(m.index), uint64(f.ch))
 				s.hash.bytes(b)
 			}
+			if s.onReceive != nil {
+				s.onReceive(m, f.ch, b)
+			}
 			m.chip.HandleDatagram(now, f.ch, b)
 		}
 		s.queue.done(f)
@@ -426,6 +430,9 @@ func (s *Sim) run(m *machine) {
 	m.chip.Tick(now)
 	s.submit(m)
 	m.chip.Pump(now)
+	for s.onFeed != nil && s.onFeed(m) {
+		m.chip.Pump(now)
+	}
 	s.transmit(m)
 	s.hosts.transfer(m)
 	for r, ok := m.chip.PollResult(); ok; r, ok = m.chip.PollResult() {
@@ -450,6 +457,10 @@ func (s *Sim) run(m *machine) {
 func (s *Sim) transmit(m *machine) {
 	now := s.clock(m)
 	for ch, t, ok := m.chip.PollTransmit(now); ok; ch, t, ok = m.chip.PollTransmit(now) {
+		if s.onSend != nil {
+			s.onSend(m, ch, t)
+			continue
+		}
 		for b := t.Data; len(b) > 0; b = b[min(t.Seg, len(b)):] {
 			s.carry(m, ch, b[:min(t.Seg, len(b))])
 		}

@@ -54,6 +54,11 @@ type Loaded struct {
 // were down at the cut, and pauses the ports that were paused. The trace gets a line for each event;
 // nil: no trace. An error begins with the field of the snapshot that does not fit, if there is one.
 func Load(f *snapshot.File, trace io.Writer) (*Driven, Loaded, error) {
+	return load(f, Config{Trace: trace})
+}
+
+// load does what Load does. The fields Topology and Seed of cfg are not used.
+func load(f *snapshot.File, cfg Config) (*Driven, Loaded, error) {
 	l := &loader{f: f, states: map[wire.FabricNodeID]*snapshot.Chip{}, ports: map[wire.PortID]*snapshot.PortState{}}
 	t, err := topo.Load("topology.text", []byte(f.Topology.Text))
 	if err != nil {
@@ -69,7 +74,8 @@ func Load(f *snapshot.File, trace io.Writer) (*Driven, Loaded, error) {
 	if err != nil {
 		return nil, l.Loaded, fmt.Errorf("snapshot: options.%w", err)
 	}
-	d, err := newDriven(Config{Topology: t, Trace: trace}, func(s *Sim) error {
+	cfg.Topology, cfg.Seed = t, 0
+	d, err := newDriven(cfg, func(s *Sim) error {
 		s.around, s.ttl, s.lives = around, uint16(f.Options.TTL), l.lives()
 		return nil
 	}, l.cutOut)

@@ -13,6 +13,9 @@
 //	engine.json       ids of the containers; see package container
 //	token             bearer token of the chips' APIs, mode 0600
 //	launching         exists while a command starts chips
+//	model.sock        Unix socket of a model, see package control
+//	model.log         log of a model
+//	from.json         snapshot from which a model goes on
 //	chip-M0D0.json    process and addresses of a running chip ([Chip]); each chip writes its own file
 //	chip-M0D0.log     log of the chip
 //	chip-M0D0.sock    Unix socket for local programs, mode 0600; see package attach
@@ -347,7 +350,21 @@ func readChip(path string) (c Chip, ok bool) {
 
 // LastWords returns the last line of a chip's log, or "" if the chip has no log.
 func (d Dir) LastWords(n wire.FabricNodeID) string {
-	b, _ := ReadPlain(d.ChipPath(n, ".log"))
+	return d.LastLine(filepath.Base(d.ChipPath(n, ".log")))
+}
+
+// OpenLog opens a log of the folder for writing, and empties the log.
+func (d Dir) OpenLog(name string) (*os.File, error) {
+	f, err := os.OpenFile(d.Path(name), os.O_CREATE|os.O_WRONLY|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the log: %w", err)
+	}
+	return f, nil
+}
+
+// LastLine returns the last line of a log of the folder, or "" if there is no such log.
+func (d Dir) LastLine(name string) string {
+	b, _ := ReadPlain(d.Path(name))
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	return strings.TrimPrefix(lines[len(lines)-1], "ttfabric: ")
 }

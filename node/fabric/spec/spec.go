@@ -29,6 +29,7 @@ import (
 const (
 	Process   = "process"   // chips are processes of this machine; files may also have ""
 	Docker    = "docker"    // chips are containers of the engine that the docker command controls
+	Model     = "model"     // one process simulates all chips in virtual time
 	Elsewhere = "elsewhere" // chips run on other machines, and the command 'attach' found the chips
 )
 
@@ -111,7 +112,7 @@ type Records struct {
 
 // Place says where the chips run: as processes, as containers, or on other machines.
 type Place struct {
-	Runtime  string   `json:"runtime,omitempty"`  // Process, Docker or Elsewhere
+	Runtime  string   `json:"runtime,omitempty"`  // Process, Docker, Model or Elsewhere
 	Project  string   `json:"project,omitempty"`  // compose project of the containers
 	Attached []string `json:"attached,omitempty"` // addresses of the APIs through which commands find chips on other machines
 	Program  string   `json:"program,omitempty"`  // program that runs in each chip's process; "": ttfabric

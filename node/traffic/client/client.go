@@ -16,6 +16,7 @@ import (
 // chip.Client. A Client has no lock, because only the code that drives the chip calls a Client.
 type Client struct {
 	Spec    traffic.Spec
+	Pairs   []traffic.Pair
 	Gen     *traffic.Generator
 	Ver     *traffic.Verifier
 	Sending bool // true: the client sends and verifies; false: the client only verifies
@@ -50,7 +51,7 @@ func New(spec traffic.Spec, self wire.FabricNodeID, pairs []traffic.Pair, t *top
 		c, _ := t.Chip(n)
 		return noc.Shared(t.Arch, noc.Harvested(c.Harvested))
 	}
-	c := &Client{Spec: spec, Gen: traffic.NewGenerator(spec, self, pairs), Ver: traffic.NewVerifier(spec, self, pairs),
+	c := &Client{Spec: spec, Pairs: pairs, Gen: traffic.NewGenerator(spec, self, pairs), Ver: traffic.NewVerifier(spec, self, pairs),
 		token: spec.Run << tokenBits, buf: make([]byte, spec.Size), back: make([]byte, wire.MaxPayload)}
 	c.Gen.Place(tiles)
 	c.Ver.Place(tiles)
