@@ -89,7 +89,7 @@ func TestLiteralRule(t *testing.T) {
 func TestBan(t *testing.T) {
 	m, livelocks := Mesh{4, 4}, 0
 	for _, f := range Failures(m) {
-		v, err := prove(m, RuleA, f, false)
+		v, err := prove(m, RuleA, f, false, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,5 +124,37 @@ func TestProofFinds(t *testing.T) {
 	}
 	if v, err := Prove(Mesh{9, 2}, RuleA, Failure{}); err == nil {
 		t.Errorf("a mesh beyond the limit: %+v", v)
+	}
+}
+
+// TestRepair checks failures of links that may end at any time.
+func TestRepair(t *testing.T) {
+	for _, m := range []Mesh{{2, 2}, {3, 3}, {4, 4}, {4, 8}, {8, 4}, {8, 8}} {
+		d, e, u, l, n := 0, 0, 0, 0, 0
+		for _, f := range Failures(m) {
+			if !f.Link {
+				continue
+			}
+			n++
+			v, err := ProveRepair(m, RuleA, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.Direct != nil {
+				d++
+				if d == 1 { t.Log(f, v.Direct) }
+			}
+			if v.Extended != nil {
+				e++
+				if e == 1 { t.Log(f, v.Extended) }
+			}
+			if v.Unreachable > 0 {
+				u++
+			}
+			if v.Livelock {
+				l++
+			}
+		}
+		t.Log(m, n, d, e, u, l)
 	}
 }
