@@ -167,9 +167,8 @@ func (r *Router) Inject(now mono.Time, p Packet) error {
 	if !r.cfg.Mesh.Has(p.Dst) || p.Priority >= Priorities || len(p.Payload) > MaxPayload {
 		return fmt.Errorf("a packet to %v with priority %d and %d bytes; want a node of %v, a priority up to %d and at most %d bytes", p.Dst, p.Priority, len(p.Payload), r.cfg.Mesh, Priorities-1, MaxPayload)
 	}
-	ps := r.places[portLocal][p.Priority]
-	i := slices.IndexFunc(ps, func(s place) bool { return s.State == Free })
-	if i < 0 {
+	i := slices.IndexFunc(r.places[portLocal][p.Priority], func(s place) bool { return s.State == Free })
+	if i < 0 && p.Dst != r.cfg.At {
 		return ErrBusy
 	}
 	k := flowKey{p.Dst, p.Priority}
@@ -181,7 +180,7 @@ func (r *Router) Inject(now mono.Time, p Packet) error {
 		r.order.take(now, p)
 		return nil
 	}
-	s := &ps[i]
+	s := &r.places[portLocal][p.Priority][i]
 	s.Inject()
 	r.hold(s, p)
 	return nil
@@ -329,7 +328,8 @@ func (r *Router) arrive(now mono.Time, p Packet, t Token) {
 	r.order.take(now, p)
 }
 
-// LinkUp says that the link in direction d has begun a new session. The neighbour learns of each place
+// LinkUp says that the link in direction d has begun a new session. A repaired link may come up at any
+// time: nexthop.ProveRepair shows that no packets wait for each other then. The neighbour learns of each place
 // that is free. Places with packets of an earlier session follow when they are free.
 func (r *Router) LinkUp(_ mono.Time, d wire.Direction) {
 	if r.links[d].up {
@@ -503,22 +503,23 @@ func (r *Router) Deadline() (mono.Time, bool) {
 	return t, t != mono.Never
 }
 
-// Copies returns the number of packets in this router, and how many of them are on fault-handling
-// channels. As long as a router has a packet on those channels, a repaired link may not come up: the
-// proof is about one failure that lasts.
-func (r *Router) Copies() (all, detours int) {
+// Copies returns the number of packets in this router, and how many of them a failure has marked: those
+// with a replica token, those sent by a link that failed, and those on a detour. If no router has a
+// marked packet, and no replica token is under way, the fabric survives another failure.
+func (r *Router) Copies() (all, marked int) {
 	for port := range r.places {
 		for vc := range r.places[port] {
 			for i := range r.places[port][vc] {
-				if r.places[port][vc][i].State == Free {
+				s := &r.places[port][vc][i]
+				if s.State == Free {
 					continue
 				}
 				all++
-				if port < portLocal && vc >= VCFault {
-					detours++
+				if s.replica || s.token == Replica || s.State == Sent && s.outVC >= VCFault || port < portLocal && vc >= VCFault {
+					marked++
 				}
 			}
 		}
 	}
-	return all, detours
+	return all, marked
 }

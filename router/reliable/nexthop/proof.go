@@ -149,9 +149,9 @@ const (
 // a dead link, for which nobody waits. A side of the mesh beyond [MaxProof] is an error.
 func Prove(m Mesh, r Rule, f Failure) (Verdict, error) { return prove(m, r, f, true, false) }
 
-// ProveRepair is [Prove] for a failure that may end, or come again, between any two hops of a packet,
-// and that each router notices in its own time. Each router then chooses by its own view of its links.
-// A packet may so take any number of detours: only the TTL limits its hops, so Livelock says nothing.
+// ProveRepair is [Prove] for a failure that may end, or come again, between any two hops of a packet.
+// At each node, a packet may take the hops with the failure and the hops without. The proof so holds if
+// the routers notice a change at different times.
 func ProveRepair(m Mesh, r Rule, f Failure) (Verdict, error) { return prove(m, r, f, true, true) }
 
 // prove is Prove with or without the ban that keeps a packet from going back after a side step.
