@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"ttfabric/router/reliable/everyorder"
 )
 
 // This file moves the flits of one packet along a chain of banks in every order, with one failure at
@@ -44,7 +46,7 @@ const (
 	faithful     mutant = iota
 	keepsUnique         // the token stays unique after the packet was sent again
 	noToken             // the bank behind a failed link generates no token
-	independent         // a dying node loses flits that it has acknowledged, as a network without a common clock would
+	independent         // a dying node loses flits that it has acknowledged, as can happen without a common clock
 	forgetsCopy         // a bank acknowledges a flit before the bank has sent it
 	keepsPointer        // after a failure, a bank goes on where it was
 	numMutants
@@ -54,8 +56,7 @@ const (
 type chain struct {
 	n, body int // banks, and data and tail flits
 	mutant  mutant
-	seen    map[string]struct{}
-	todo    []*chainState
+	states  int
 	fault   string // first wrong state
 	ends    int    // states without a next step
 	replica int    // ends at which the packet came with a replica token
@@ -88,8 +89,8 @@ func (s *chainState) touch(i int) *Bank {
 	return &b
 }
 
-// key returns the state as text.
-func (s *chainState) key() string {
+// Key returns the state as text.
+func (s *chainState) Key() string {
 	var b []byte
 	for i := range s.banks {
 		x := s.banks[i]
@@ -298,23 +299,8 @@ func (c *chain) fail(s *chainState) (out []*chainState) {
 	return out
 }
 
-// add puts a state on the list, if it is new.
-func (c *chain) add(s *chainState) bool {
-	if s == nil {
-		return false
-	}
-	k := s.key()
-	if _, ok := c.seen[k]; !ok {
-		c.seen[k] = struct{}{}
-		c.todo = append(c.todo, s)
-		c.check(s)
-	}
-	return true
-}
-
 // run searches all states. The result is false if the check has found a wrong state.
 func (c *chain) run() bool {
-	c.seen = map[string]struct{}{}
 	s := &chainState{banks: make([]*Bank, c.n+2), forward: make([][]message, c.n+3), back: make([][]message, c.n+3), node: -1, link: -1, detour: -1}
 	for i := range s.banks {
 		s.banks[i] = &Bank{}
@@ -326,26 +312,36 @@ func (c *chain) run() bool {
 	}
 	s.banks[0].TakeBody(NewFlit(Tail, uint64(c.body)))
 	s.banks[0].TakeToken(TokenUnique)
-	c.add(s)
-	for len(c.todo) > 0 && c.fault == "" {
-		s := c.todo[len(c.todo)-1]
-		c.todo = c.todo[:len(c.todo)-1]
-		moved := false
-		for i := range s.banks {
-			moved = c.add(c.send(s, i)) || moved
-		}
-		for l := range s.forward {
-			moved = c.add(c.deliverForward(s, l)) || moved
-			moved = c.add(c.deliverBack(s, l)) || moved
-		}
-		if !moved {
-			c.end(s)
-		}
-		for _, t := range c.fail(s) {
-			c.add(t)
+	c.states = everyorder.Search(s, c.visit, c.steps, c.end)
+	return c.fault == ""
+}
+
+// visit checks a state. The result is false if a state was wrong.
+func (c *chain) visit(s *chainState) bool {
+	c.check(s)
+	return c.fault == ""
+}
+
+// steps calls add with the state after each step. The result is false if nothing but a failure can
+// happen.
+func (c *chain) steps(s *chainState, add func(*chainState)) (moved bool) {
+	step := func(t *chainState) {
+		if t != nil {
+			moved = true
+			add(t)
 		}
 	}
-	return c.fault == ""
+	for i := range s.banks {
+		step(c.send(s, i))
+	}
+	for l := range s.forward {
+		step(c.deliverForward(s, l))
+		step(c.deliverBack(s, l))
+	}
+	for _, t := range c.fail(s) {
+		add(t)
+	}
+	return moved
 }
 
 // end checks a state in which nothing is under way: the packet was delivered exactly once, and no bank
@@ -434,7 +430,7 @@ func TestEveryOrder(t *testing.T) {
 			if !c.run() {
 				t.Errorf("%d nodes, %d flits: %s", n, body, c.fault)
 			}
-			t.Logf("%d nodes, %d data and tail flits: %d states, %d ends, %d with a replica token", n, body, len(c.seen), c.ends, c.replica)
+			t.Logf("%d nodes, %d data and tail flits: %d states, %d ends, %d with a replica token", n, body, c.states, c.ends, c.replica)
 			if c.ends == 0 || c.replica == 0 {
 				t.Errorf("%d nodes: %d ends, %d with a replica token", n, c.ends, c.replica)
 			}
@@ -447,9 +443,9 @@ func TestMutants(t *testing.T) {
 	for m := keepsUnique; m < numMutants; m++ {
 		c := chain{n: 3, body: 2, mutant: m}
 		if c.run() {
-			t.Errorf("the check did not find change %d in %d states", m, len(c.seen))
+			t.Errorf("the check did not find change %d in %d states", m, c.states)
 		} else {
-			t.Logf("change %d, after %d states: %.120s", m, len(c.seen), c.fault)
+			t.Logf("change %d, after %d states: %.120s", m, c.states, c.fault)
 		}
 	}
 }

@@ -118,6 +118,7 @@ type prover struct {
 	m                Mesh
 	rule             Rule
 	f                Failure
+	mends            bool // the failure may end, and come again, at any time
 	ban              bool
 	v                Verdict
 	direct, extended [proofChannels]channels // successors of each channel
@@ -146,14 +147,19 @@ const (
 // Packets that were under way when the failure came need no proof of their own. Such a packet holds
 // channels that a packet from the node behind them may hold now. The packet may also hold channels of
 // a dead link, for which nobody waits. A side of the mesh beyond [MaxProof] is an error.
-func Prove(m Mesh, r Rule, f Failure) (Verdict, error) { return prove(m, r, f, true) }
+func Prove(m Mesh, r Rule, f Failure) (Verdict, error) { return prove(m, r, f, true, false) }
+
+// ProveRepair is [Prove] for a failure that may end, or come again, between any two hops of a packet.
+// At each node, a packet may take the hops with the failure and the hops without. The proof so holds if
+// the routers notice a change at different times.
+func ProveRepair(m Mesh, r Rule, f Failure) (Verdict, error) { return prove(m, r, f, true, true) }
 
 // prove is Prove with or without the ban that keeps a packet from going back after a side step.
-func prove(m Mesh, r Rule, f Failure, ban bool) (Verdict, error) {
+func prove(m Mesh, r Rule, f Failure, ban, mends bool) (Verdict, error) {
 	if m.W < 1 || m.H < 1 || m.W > MaxProof || m.H > MaxProof {
 		return Verdict{}, fmt.Errorf("a proof for %v; each side is 1 to %d nodes", m, MaxProof)
 	}
-	p := &prover{m: m, rule: r, f: f, ban: ban}
+	p := &prover{m: m, rule: r, f: f, ban: ban, mends: mends}
 	for i := range m.Nodes() {
 		p.toward(m.Place(i))
 	}
@@ -227,25 +233,34 @@ func (p *prover) search(s int) {
 		p.seen[s] = searched
 		return
 	}
+	p.choices(s, &pr)
+	if p.mends {
+		pr.Up = Failure{}.Up(p.m, pr.At)
+		p.choices(s, &pr)
+	}
+	p.later[s].addAll(&p.first[s])
+	p.seen[s] = searched
+}
+
+// choices follows all hops that the rule allows from state s.
+func (p *prover) choices(s int, pr *Problem) {
 	productive := pr.Productive()
-	hops, n := p.rule.Escape(p.m, &pr)
+	hops, n := p.rule.Escape(p.m, pr)
 	if n == 0 && productive == 0 && !(p.f.Node && p.dst == p.f.At) {
 		p.longest[s] = astray
 	}
 	for d := range productive.All() {
-		next := p.follow(s, &pr, Hop{Dir: d, Class: ClassAdaptive})
+		next := p.follow(s, pr, Hop{Dir: d, Class: ClassAdaptive})
 		p.later[s].addAll(&p.later[next])
 	}
 	node := p.m.Index(pr.At)
 	for _, h := range hops[:n] {
 		c := node*escapePerNode + int(h.Dir)*2 + int(h.Class-ClassOrdered)
 		p.first[s].add(c)
-		next := p.follow(s, &pr, h)
+		next := p.follow(s, pr, h)
 		p.direct[c].addAll(&p.first[next])
 		p.extended[c].addAll(&p.later[next])
 	}
-	p.later[s].addAll(&p.first[s])
-	p.seen[s] = searched
 }
 
 // follow takes one hop from state s, and returns the next state.

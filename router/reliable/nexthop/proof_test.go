@@ -89,7 +89,7 @@ func TestLiteralRule(t *testing.T) {
 func TestBan(t *testing.T) {
 	m, livelocks := Mesh{4, 4}, 0
 	for _, f := range Failures(m) {
-		v, err := prove(m, RuleA, f, false)
+		v, err := prove(m, RuleA, f, false, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,5 +124,39 @@ func TestProofFinds(t *testing.T) {
 	}
 	if v, err := Prove(Mesh{9, 2}, RuleA, Failure{}); err == nil {
 		t.Errorf("a mesh beyond the limit: %+v", v)
+	}
+}
+
+// TestRepair lets each link of meshes fail and work again at any time: of all up to 5×5, and of those
+// with the longest sides. The ends of the link may see
+// the change at different times. There must be no cycle, no livelock, and no route longer than that of a
+// failure that lasts.
+func TestRepair(t *testing.T) {
+	links := 0
+	for w := 2; w <= MaxProof; w++ {
+		for h := 2; h <= MaxProof; h++ {
+			m := Mesh{w, h}
+			if long := w == MaxProof && (h == 2 || h == MaxProof) || h == MaxProof && w == 2; !long && max(w, h) > 5 {
+				continue
+			}
+			for _, f := range Failures(m) {
+				if !f.Link {
+					continue
+				}
+				links++
+				v, err := ProveRepair(m, RuleA, f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !v.OK() || v.Longest > w+h-2+4 || v.Extra > 2 {
+					t.Errorf("%v, %v: %+v", m, f, v)
+				}
+			}
+		}
+	}
+	t.Logf("%d links", links)
+	f := Failure{Link: true, At: Place{1, 1}, Dir: wire.East}
+	if v, err := prove(Mesh{4, 4}, RuleA, f, false, true); err != nil || !v.Livelock {
+		t.Errorf("without the ban, %v: %+v, %v", f, v, err)
 	}
 }
