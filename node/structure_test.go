@@ -17,7 +17,7 @@ import (
 // new package needs an entry.
 var layers = map[string]int{
 	"wire": 1, "router/topo/yamldoc": 1, "router/topo/textproto": 0, "router/topo/arrange": 0, "router/topo/kinds": 0, "router/topo/umdfile": 1, "router/topo/mgd": 1, "router/topo/assign": 1, "router/topo/mapping": 3, "router/topo/health": 3, "wire/mono": 0, "wire/castagnoli": 0, "node/chart": 0, "node/snapshot": 2,
-	"ttlink": 2, "ttlink/fault": 2, "router/topo": 2, "membership": 2, "node/noc": 2,
+	"ttlink": 2, "ttlink/fault": 2, "router/topo": 2, "membership": 2, "node/noc": 2, "node/noc/image": 3,
 	"router/route": 3, "node/traffic": 3, "node/losses": 3, "router/topo/draw": 3, "router/topo/pick": 3,
 	"router": 4, "router/control": 4, "node/collective": 3, "node/collective/tensor": 3, "node/flow": 3, "node/fifo": 3,
 	"node/session/device": 4, "node/session/linear": 6, "node/session/mesh": 6,
@@ -31,7 +31,7 @@ var layers = map[string]int{
 	"node": 9, "ttlink/transport/quicport": 9, "wire/capture/wireshark": 9,
 	"node/admin/api": 9, "node/admin/attach": 9, "node/admin/barrier": 9, "node/admin/attach/server": 10, "node/fabric/spec": 9, "node/admin/api/schema": 8,
 	"node/admin": 10, "node/fabric/folder": 10,
-	"node/netem/ports": 10, "node/fabric/container": 11, "node/output": 11, "node/output/screen": 8, "node/output/fit": 8, "node/output/mapped": 9, "node/chip/record/replay": 11, "node/rank": 11, "node/rank/launched": 8,
+	"node/netem/ports": 10, "node/fabric/container": 11, "node/output": 11, "node/output/screen": 8, "node/output/fit": 8, "node/output/mapped": 9, "node/chip/record/replay": 11, "node/rank": 11, "node/rank/launched": 8, "node/rank/saved": 9,
 	"node/fabric": 12, "node/doctor": 12, "node/process": 12,
 	"node/fabric/bench": 13, "node/fabric/pipe": 13, "node/process/processtest": 13, "node/fabric/capture": 13, "node/fabric/watch": 13, "node/fabric/ranks": 13, "node/fabric/picture": 10, "node/fabric/picture/live": 14, "node/fabric/picture/still": 15, "node/fabric/dashboard": 15, "node/fabric/top": 15, "node/scenario/live": 13,
 	"cmd/ttfabric": 16, "node/rank/shift": 14, "node/rank/allreduce": 14, "node/process/shift": 14, "node/edm/gather": 14, "scripts/compare": 14, "scripts/shim": 11, "scripts/garbage": 14, "scripts/hostile": 14, "scripts/lab": 14,

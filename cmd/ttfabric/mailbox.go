@@ -67,26 +67,11 @@ func readMailboxes(c *cobra.Command, arg string) ([]output.Mailbox, error) {
 		}
 		name, channel, one = arg[:i], n, true
 	}
-	f, n, err := chipArg(c, name)
-	if err != nil {
-		return nil, err
-	}
-	via := n
-	if v, _ := c.Flags().GetString("via"); v != "" {
-		if via, err = chipOf(f.Topology, v); err != nil {
-			return nil, err
-		}
-	}
-	cl, err := f.Client(via)
+	cl, n, plane, err := entryArg(c, name)
 	if err != nil {
 		return nil, err
 	}
 	t := cl.Topology()
-	k, _ := c.Flags().GetInt("plane")
-	plane, err := spec.Plane(t, k)
-	if err != nil {
-		return nil, err
-	}
 	var views []output.Mailbox
 	for _, p := range t.Ports(n) {
 		if one && uint64(p.Local.Channel) != channel {

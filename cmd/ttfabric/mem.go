@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -8,8 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
+	"ttfabric/node/noc/image"
 	"ttfabric/node/output"
 	"ttfabric/node/session"
 	"ttfabric/node/session/mesh"
@@ -28,7 +32,7 @@ the fabric. The packets enter the fabric at the chip of --via, and travel to CHI
 TILE is <x>-<y>:<offset>: NoC coordinates, and an offset in bytes, decimal or
 hexadecimal with 0x. An example is 1-2:0x1000. A write to 1-2..4-5:0x1000 reaches all
 working Tensix tiles of a rectangle. The tile noc1:8-9:0x1000 has coordinates of NoC 1.`}
-	c.AddCommand(newMemRead(), newMemWrite(), newMemTiles())
+	c.AddCommand(newMemRead(), newMemWrite(), newMemTiles(), newMemImage("save", "Save the memory of a chip's tiles to a file", "written to", fabric.SaveMemory), newMemImage("restore", "Restore the memory of a chip's tiles from a file", "read from", fabric.RestoreMemory))
 	return c
 }
 
@@ -42,28 +46,13 @@ type memTarget struct {
 }
 
 func parseTarget(c *cobra.Command, chip, tile string) (memTarget, error) {
-	f, dst, err := chipArg(c, chip)
+	cl, dst, plane, err := entryArg(c, chip)
 	if err != nil {
 		return memTarget{}, err
 	}
 	addr, err := wire.ParseNocAddr(tile)
 	if err != nil {
 		return memTarget{}, spec.Usagef("%w", err)
-	}
-	via := dst
-	if v, _ := c.Flags().GetString("via"); v != "" {
-		if via, err = chipOf(f.Topology, v); err != nil {
-			return memTarget{}, err
-		}
-	}
-	n, _ := c.Flags().GetInt("plane")
-	cl, err := f.Client(via)
-	if err != nil {
-		return memTarget{}, err
-	}
-	plane, err := spec.Plane(cl.Topology(), n)
-	if err != nil {
-		return memTarget{}, err
 	}
 	return memTarget{session.New(cl), dst, addr, plane}, nil
 }
@@ -201,5 +190,23 @@ func newMemTiles() *cobra.Command {
 			}
 			tw.Render()
 			return nil
+		}}
+}
+
+// newMemImage returns a command that saves the memory of a chip to a file, or restores it.
+func newMemImage(name, short, done string, f func(context.Context, *api.Client, string) (image.Sum, error)) *cobra.Command {
+	return &cobra.Command{Use: name + " CHIP FILE", Short: short, Args: cobra.ExactArgs(2), Example: "  ttfabric mem " + name + " M0D3 chip3.mem",
+		Long: "'mem save' writes the pages of Tensix and DRAM tiles, and of the kernels' part of ethernet\ntiles, that are in use. Save while nobody writes to the chip. 'mem restore' checks the\nwhole file first. Memory that the file lacks reads as zero afterwards. Registers stay as\nthey are. The chip refuses a file while kernels run. 'go doc node/noc/image' has the format.",
+		RunE: func(c *cobra.Command, args []string) error {
+			cl, err := clientArg(c, args[0])
+			if err != nil {
+				return err
+			}
+			sum, err := f(c.Context(), cl, args[1])
+			if err != nil {
+				return err
+			}
+			n := cl.Self()
+			return toldMemory(c, &output.Memory{Chip: n, Address: "all", Bytes: int(sum.Bytes), File: args[1]}, fmt.Sprintf("%d bytes of the memory of chip %s %s %s", sum.Bytes, n, done, args[1]))
 		}}
 }

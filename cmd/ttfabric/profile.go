@@ -33,14 +33,11 @@ to a file for 'go tool pprof'.`,
 			if !slices.Contains(api.ProfileKinds, kind) {
 				return spec.Usagef("--kind %q: want one of %s", kind, strings.Join(api.ProfileKinds, ", "))
 			}
-			f, n, err := chipArg(c, args[0])
+			cl, err := clientArg(c, args[0])
 			if err != nil {
 				return err
 			}
-			cl, err := f.Client(n)
-			if err != nil {
-				return err
-			}
+			n := cl.Self()
 			if file == "" {
 				file = fmt.Sprintf("%s-%s.pprof", n, kind)
 			}

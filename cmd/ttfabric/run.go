@@ -16,11 +16,9 @@ import (
 )
 
 type runFlags struct {
-	up       string
-	asChip   bool
-	keep     bool
-	restarts int
-	timeout  time.Duration
+	up      string
+	job     ranks.Job
+	timeout time.Duration
 }
 
 func newRun() *cobra.Command {
@@ -40,6 +38,12 @@ fails, the command names the rank, and ends the other ranks: first by SIGTERM, a
 5 seconds later by SIGKILL. Ctrl-C ends all ranks in the same way. With --restart, all
 ranks start again after the loss of a rank or of a chip. The command then also starts
 the missing chips. The variable TTFABRIC_ATTEMPT counts the attempts.
+
+With --checkpoints, ranks make checkpoints of the job in a folder, by the method Save of
+package node/rank or of the Python module. Each attempt begins with the memory of all
+chips as in the latest checkpoint, and each rank gets the state that it saved. Before a
+restart, the command waits until the requests of the earlier attempt have ended, and
+prints what the chips have lost since the checkpoint.
 
 With --keep-ranks, the loss of a chip ends only the rank of this chip, as '--with-ft
 ulfm' of mpirun and --no-kill of srun do. The command names the chip and its rank, and
@@ -64,16 +68,17 @@ the ranks' output goes to stderr, and a report to stdout. The report lists the l
 chips, and the ranks that succeeded without them.`,
 		Example: `  ttfabric run ./shift
   ttfabric run --up ring:4 python3 shift.py
-  ttfabric run --up t3000 --restart 3 ./train --steps 100
+  ttfabric run --up t3000 --restart 3 --checkpoints saved ./train --steps 100
   ttfabric run --up ring:4 --as-chip ./kernels
   ttfabric run --up mesh:2x2 --keep-ranks ./allreduce`,
 		RunE: func(c *cobra.Command, args []string) error { return runRanks(c, args, &f) }}
 	fl := c.Flags()
 	fl.SetInterspersed(false) // flags after PROGRAM belong to the program
 	fl.StringVar(&f.up, "up", "", "topology of a fabric that the command starts for this run, and then removes; 'ttfabric up --help' describes topologies")
-	fl.BoolVar(&f.asChip, "as-chip", false, "PROGRAM is a Go program that calls process.Main, and each rank is a chip itself; needs --up")
-	fl.BoolVar(&f.keep, "keep-ranks", false, "if a chip is lost, end only the rank of this chip; the other ranks go on")
-	fl.IntVar(&f.restarts, "restart", 0, "start all ranks again after the loss of a rank or chip, at most this many times")
+	fl.BoolVar(&f.job.AsChip, "as-chip", false, "PROGRAM is a Go program that calls process.Main, and each rank is a chip itself; needs --up")
+	fl.BoolVar(&f.job.Keep, "keep-ranks", false, "if a chip is lost, end only the rank of this chip; the other ranks go on")
+	fl.IntVar(&f.job.Restarts, "restart", 0, "start all ranks again after the loss of a rank or chip, at most this many times")
+	fl.StringVar(&f.job.Checkpoints, "checkpoints", "", "folder of the job's checkpoints; the ranks begin with the memory of the latest checkpoint")
 	fl.DurationVar(&f.timeout, "timeout", time.Minute, "give up if the chips that the command starts are not up after this time")
 	_ = c.RegisterFlagCompletionFunc("up", completeTopology)
 	return c
@@ -84,26 +89,24 @@ func runRanks(c *cobra.Command, args []string, f *runFlags) (err error) {
 	switch {
 	case err != nil:
 		return err
-	case f.restarts < 0 || f.restarts > ranks.MaxRestarts:
-		return spec.Usagef("--restart %d: want 0 to %d", f.restarts, ranks.MaxRestarts)
-	case f.keep && f.restarts > 0:
-		return spec.Usagef("--keep-ranks with --restart %d: after the loss of a chip, the ranks either go on or start again; leave out one of the two flags", f.restarts)
-	}
-	if f.asChip && f.up == "" {
+	case f.job.AsChip && f.up == "":
 		return spec.Usagef("--as-chip: each rank is a chip, so the fabric must not run already; name the topology of the fabric with --up")
 	}
-	program, err := ranks.Find(args[0])
+	j := &f.job
+	j.Args, j.Out, j.Err, j.Tell = args[1:], c.OutOrStdout(), c.ErrOrStderr(), func(text string) { fmt.Fprintln(c.ErrOrStderr(), text) }
+	if j.Program, err = ranks.Find(args[0]); err == nil {
+		err = j.Check()
+	}
 	if err != nil {
 		return err
 	}
-	fab, done, err := f.fabric(c, program)
+	fab, done, err := f.fabric(c, j.Program)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	j := &ranks.Job{Fabric: fab, Program: program, Args: args[1:], AsChip: f.asChip, Keep: f.keep, Restarts: f.restarts, Out: c.OutOrStdout(), Err: c.ErrOrStderr(),
-		Tell:  func(text string) { fmt.Fprintln(c.ErrOrStderr(), text) },
-		Bring: func(ctx context.Context, exits fabric.Exits) error { return f.bring(c, ctx, fab, exits) }}
+	j.Fabric = fab
+	j.Bring = func(ctx context.Context, exits fabric.Exits) error { return f.bring(c, ctx, fab, exits) }
 	if out == "json" {
 		j.Out = c.ErrOrStderr()
 	}
@@ -137,13 +140,13 @@ func (f *runFlags) fabric(c *cobra.Command, program string) (fab *fabric.Fabric,
 	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 	defer cancel()
 	up := upFlags{spec: spec.Default(), container: container.DefaultOptions()}
-	if f.asChip {
+	if f.job.AsChip {
 		up.spec.Program = program
 	}
 	fab, fresh, err := prepare(c, ctx, []string{f.up}, &up)
 	if err == nil && !fresh {
 		wayOut := "leave out --up to use this fabric, or choose another --name"
-		if f.asChip {
+		if f.job.AsChip {
 			wayOut = "choose another --name"
 		}
 		err = spec.Usagef("--up %s: there is a fabric %q already; %s", f.up, name, wayOut)
@@ -151,7 +154,7 @@ func (f *runFlags) fabric(c *cobra.Command, program string) (fab *fabric.Fabric,
 	if err != nil {
 		return nil, nil, err
 	}
-	if !f.asChip {
+	if !f.job.AsChip {
 		if err := f.bring(c, c.Context(), fab, make(fabric.Exits, len(fab.Topology.Chips))); err != nil {
 			return nil, nil, errors.Join(err, fab.Remove())
 		}

@@ -50,6 +50,34 @@ func chipArg(c *cobra.Command, arg string) (*fabric.Fabric, wire.FabricNodeID, e
 	return f, n, err
 }
 
+// clientArg returns a client of the chip that an argument names.
+func clientArg(c *cobra.Command, arg string) (*api.Client, error) {
+	f, n, err := chipArg(c, arg)
+	if err != nil {
+		return nil, err
+	}
+	return f.Client(n)
+}
+
+// entryArg returns a client of the chip at which packets enter the fabric, by the flag --via. The packets go to
+// the chip that an argument names, on the plane of the flag --plane.
+func entryArg(c *cobra.Command, arg string) (cl *api.Client, dst wire.FabricNodeID, p wire.Plane, err error) {
+	f, dst, err := chipArg(c, arg)
+	via := dst
+	if v, _ := c.Flags().GetString("via"); err == nil && v != "" {
+		via, err = chipOf(f.Topology, v)
+	}
+	if err == nil {
+		cl, err = f.Client(via)
+	}
+	if err != nil {
+		return nil, dst, 0, err
+	}
+	n, _ := c.Flags().GetInt("plane")
+	p, err = spec.Plane(cl.Topology(), n)
+	return cl, dst, p, err
+}
+
 // chipOf returns the chip of a topology that arg names.
 func chipOf(t *topo.Topology, arg string) (wire.FabricNodeID, error) {
 	n, err := wire.ParseFabricNodeID(arg)

@@ -162,8 +162,9 @@ type bodies struct {
 var errBusy = fmt.Errorf("the chip reads %d large bodies already, as many as it may", maxBigBodies)
 
 // limited returns a handler that calls h within the limits of the API. h can read at most the first
-// limit bytes of the body. If "endless" is true, the caller may take any time to read the answer.
-func (b *bodies) limited(h http.HandlerFunc, limit int64, endless bool) http.HandlerFunc {
+// limit bytes of the body. If "endless" is true, the caller may take any time to read the answer. If
+// "long" is true, the longest time for the body counts anew for each piece of the body.
+func (b *bodies) limited(h http.HandlerFunc, limit int64, endless, long bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(w)
 		t := &timedWriter{w, rc, endless}
@@ -171,7 +172,7 @@ func (b *bodies) limited(h http.HandlerFunc, limit int64, endless bool) http.Han
 		defer t.more() // gives the server time for the bytes that the server itself writes after the handler
 		if r.Body != http.NoBody {
 			_ = rc.SetReadDeadline(time.Now().Add(b.wait)) // test recorders have no deadlines
-			c := &callBody{ReadCloser: http.MaxBytesReader(w, r.Body, limit), all: b, rc: rc, length: r.ContentLength}
+			c := &callBody{ReadCloser: http.MaxBytesReader(w, r.Body, limit), all: b, rc: rc, length: r.ContentLength, long: long}
 			defer c.end()
 			r.Body = c
 		}
@@ -219,6 +220,7 @@ type callBody struct {
 	length int64 // length of the body, in bytes; -1: unknown
 	n      int
 	held   bool // the body has a place
+	long   bool // the longest time counts anew for each piece
 	ended  bool
 }
 
@@ -231,6 +233,9 @@ func (c *callBody) Read(b []byte) (int, error) {
 		case <-time.After(c.all.wait):
 			return 0, errBusy
 		}
+	}
+	if c.long {
+		_ = c.rc.SetReadDeadline(time.Now().Add(c.all.wait))
 	}
 	n, err := c.ReadCloser.Read(b)
 	c.n += n

@@ -28,7 +28,7 @@ func limitedServer(t *testing.T, b *bodies, h http.HandlerFunc, adjust func(*lis
 	if adjust != nil {
 		adjust(l)
 	}
-	s := &http.Server{Handler: b.limited(h, 1<<20, false), ReadHeaderTimeout: api.HeaderTimeout, IdleTimeout: api.IdleTimeout, MaxHeaderBytes: api.MaxHeader, ConnState: l.state}
+	s := &http.Server{Handler: b.limited(h, 1<<20, false, false), ReadHeaderTimeout: api.HeaderTimeout, IdleTimeout: api.IdleTimeout, MaxHeaderBytes: api.MaxHeader, ConnState: l.state}
 	go s.Serve(l)
 	t.Cleanup(func() { s.Close() })
 	return inner.Addr().String(), l

@@ -31,7 +31,7 @@ func (s *Server) handlers() map[string]http.HandlerFunc {
 
 		"GET /v1/jobs": s.jobs, "POST /v1/jobs": s.startJob, "GET /v1/jobs/end": s.waitJob, "DELETE /v1/jobs": s.stopJob,
 
-		"GET /v1/host": s.host, "POST /v1/snapshot": s.snapshot,
+		"GET /v1/host": s.host, "POST /v1/snapshot": s.snapshot, "GET /v1/memory": s.saveMemory, "PUT /v1/memory": s.restoreMemory,
 
 		"GET /v1/": page, "GET /v1/openapi.json": document,
 	}
@@ -59,14 +59,14 @@ func newMux(routes []api.Route, handlers map[string]http.HandlerFunc, token stri
 		if !r.Open {
 			h = guarded(h, token)
 		}
-		mux.HandleFunc(r.Pattern(), b.limited(h, r.Limit(), r.Stream()))
+		mux.HandleFunc(r.Pattern(), b.limited(h, r.Limit(), r.Stream(), r.Image))
 		_, at, _ := strings.Cut(r.Pattern(), " ")
 		methods[at] = append(methods[at], r.Method)
 	}
 	for at, allowed := range methods {
-		mux.HandleFunc(at, b.limited(wrongMethod(allowed), api.MaxBody, false))
+		mux.HandleFunc(at, b.limited(wrongMethod(allowed), api.MaxBody, false, false))
 	}
-	mux.HandleFunc("/", b.limited(noSuchPath, api.MaxBody, false))
+	mux.HandleFunc("/", b.limited(noSuchPath, api.MaxBody, false, false))
 	for name := range handlers {
 		if !known[name] {
 			return nil, fmt.Errorf("the handler of %s has no route in the table", name)

@@ -48,6 +48,7 @@ type Server struct {
 	reading   places // calls that read events: GET /v1/events, and GET /v1/chip while it waits until the chip is ready, and POST /v1/snapshot
 	batching  places // batches under way
 	waiting   places // calls that wait on a word or at a barrier
+	imaging   places // memory images that the chip writes or reads
 
 	barriers barrier.Table
 	closing  atomic.Bool // Close was called
@@ -60,7 +61,7 @@ type Server struct {
 // token. NewServer panics if a route has no handler or a handler has no route.
 func NewServer(n *node.Node, token string) *Server {
 	s := &Server{n: n, capturing: make(places, api.MaxCaptures), reading: make(places, api.MaxReaders), batching: make(places, api.MaxBatches),
-		waiting: make(places, api.MaxWaits)}
+		waiting: make(places, api.MaxWaits), imaging: make(places, api.MaxImages)}
 	mux, err := newMux(api.Routes, s.handlers(), token)
 	if err != nil {
 		panic("admin: " + err.Error())

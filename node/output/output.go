@@ -40,12 +40,12 @@ func ChipsOf(topology string, views []api.ChipView, missing, silent []wire.Fabri
 // Memory is what a command has read from the memory of a chip, or written to it.
 type Memory struct {
 	Chip      wire.FabricNodeID `json:"chip"`                // chip whose memory the command used; for a multicast: the source
-	Address   string            `json:"address"`             // tile and offset of the first byte
+	Address   string            `json:"address"`             // tile and offset of the first byte; "all" for the memory of all tiles
 	Multicast string            `json:"multicast,omitempty"` // ranges of the chips that were written to, seen from Chip
 	Chips     int               `json:"chips,omitempty"`     // number of chips that a multicast wrote to
 	Bytes     int               `json:"bytes"`               // number of bytes that were read or written
 	Hex       *string           `json:"hex,omitempty"`       // bytes that were read; nil if they are in File, and nil after a write
-	File      string            `json:"file,omitempty"`      // name of the file with the bytes that were read
+	File      string            `json:"file,omitempty"`      // name of the file with the bytes; "" if there is none
 }
 
 // Removed is the result of taking a chip out of the fabric.

@@ -26,6 +26,9 @@
 //	TTFABRIC_ROOT_API       address of the API of the chip of rank 0
 //	TTFABRIC_JOB            name of the job, different for each 'ttfabric run'
 //	TTFABRIC_ATTEMPT        number of the attempt, from 0; higher after each restart of the job
+//	TTFABRIC_TOPOLOGY       hash of the fabric's topology, for checkpoints
+//	TTFABRIC_CHECKPOINTS    folder of the job's checkpoints, see package saved; empty if the job has none
+//	TTFABRIC_CHECKPOINT     number of the checkpoint that the memory of all chips was restored from; empty if there was none
 package rank
 
 import (
@@ -40,6 +43,7 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/node/admin/attach"
 	"ttfabric/node/fabric/folder"
+	"ttfabric/node/rank/saved"
 	"ttfabric/node/session"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -62,6 +66,9 @@ const (
 	EnvRootAPI     = "TTFABRIC_ROOT_API"
 	EnvJob         = "TTFABRIC_JOB"
 	EnvAttempt     = "TTFABRIC_ATTEMPT"
+	EnvTopology    = "TTFABRIC_TOPOLOGY"
+	EnvFolder      = "TTFABRIC_CHECKPOINTS"
+	EnvCheckpoint  = "TTFABRIC_CHECKPOINT"
 )
 
 // Rank is one rank of a job. Its methods are safe for concurrent use.
@@ -73,8 +80,14 @@ type Rank struct {
 	Job     string              // name of the job
 	Attempt int                 // number of the attempt, from 0
 
-	meet  meeting
-	close []func()
+	Restored int    // number of the checkpoint from which the memory of all chips was restored; 0: none
+	State    []byte // what this rank gave to [Rank.Save] for this checkpoint
+
+	chip   session.Fabric
+	dir    string // folder of checkpoints; "": none
+	number int    // number of the latest checkpoint
+	meet   meeting
+	close  []func()
 }
 
 // meeting is where ranks wait for each other: the chip of rank 0.
@@ -114,9 +127,21 @@ func Attach(ctx context.Context) (*Rank, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the run folder in %s has no topology: %w", EnvDir, err)
 	}
+	if err := r.restored(); err != nil {
+		return nil, err
+	}
 	f, err := r.open(ctx, t, EnvSocket, EnvAPI, r.Chips[r.Rank])
 	if err == nil {
-		r.Session = session.New(f.(session.Fabric))
+		r.chip = f.(session.Fabric)
+		if c, ok := f.(*attach.Client); ok {
+			var images *api.Client
+			if images, err = r.api(t, EnvAPI, r.Chips[r.Rank]); err == nil {
+				r.chip = beside{c, images}
+			}
+		}
+	}
+	if err == nil {
+		r.Session = session.New(r.chip)
 		r.meet, err = r.open(ctx, t, EnvRootSocket, EnvRootAPI, r.Chips[0])
 	}
 	if err != nil {
@@ -137,6 +162,26 @@ func (r *Rank) open(ctx context.Context, t *topo.Topology, socket, addr string, 
 		c.Own(fmt.Sprintf("rank %d", r.Rank))
 		return c, nil
 	}
+	return r.api(t, addr, chip)
+}
+
+// restored notes from which checkpoint the memory of the chips was restored.
+func (r *Rank) restored() (err error) {
+	r.dir = os.Getenv(EnvFolder)
+	text := os.Getenv(EnvCheckpoint)
+	if r.dir == "" || text == "" {
+		return nil
+	}
+	if r.Restored, err = strconv.Atoi(text); err != nil || r.Restored < 1 {
+		return fmt.Errorf("the environment variable %s is %q: want a number of at least 1", EnvCheckpoint, text)
+	}
+	r.number = r.Restored
+	r.State, err = saved.ReadState(r.dir, r.Restored, r.Chips[r.Rank])
+	return err
+}
+
+// api returns a client of a chip's API.
+func (r *Rank) api(t *topo.Topology, addr string, chip wire.FabricNodeID) (*api.Client, error) {
 	token, err := os.ReadFile(cmp.Or(os.Getenv(EnvTokenFile), os.DevNull))
 	if err != nil {
 		return nil, err

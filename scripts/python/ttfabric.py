@@ -30,6 +30,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import socket
 import struct
 import time
@@ -38,6 +39,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 MAX_BLOCK = 1 << 20  # largest payload of one write or read, in bytes
 MAX_PACKET = 4096  # largest payload of the other commands, in bytes
+MAX_STATE = 64 << 20  # largest state of a rank in a checkpoint, in bytes
 MAX_IN_FLIGHT = 1024  # largest number of requests without an answer
 VERSION = 1
 
@@ -85,6 +87,8 @@ _API_EVENTS = {"link up": "link up", "link down": "link down", "link session end
                "packet dropped": "packets dropped", "tables installed": "tables changed"}
 _API_BATCH = 256  # largest number of packets in one call
 _NO_WAY = "tag:ttfabric,2026:no-way"
+
+_KEPT_CHECKPOINTS = 2  # number of complete checkpoints that a folder keeps
 
 _CLOSED = "the chip has closed the connection"
 _MAX_PLACES = 4096  # largest number of destinations that a client notes
@@ -597,6 +601,14 @@ class HTTPChip(Chip):
         """Returns how the chip's requests have ended so far."""
         return dict(self._json("GET", "/v1/ends"))
 
+    def save_memory(self) -> bytes:
+        """Returns an image of the memory of the chip's tiles. The Go package node/noc/image describes the format."""
+        return self._call("GET", "/v1/memory")
+
+    def restore_memory(self, image: bytes) -> None:
+        """Replaces the memory of the chip's tiles by an image. Memory that the image lacks then reads as zero."""
+        self._call("PUT", "/v1/memory", image)
+
     def _do(self, dst: str, kind: int, addr: int, value: int, flags: int, plane: int, *, sem: int = 0,
             payload: bytes | memoryview = b"", size: int = 0, chunks: Sequence[Tuple[int, bytes]] = ()) -> memoryview:
         """Performs a command, and repeats it if a repetition can mend its failure. Returns its result, as Chip._do does."""
@@ -683,7 +695,7 @@ class HTTPChip(Chip):
                 self._conn.timeout = timeout if timeout is None else max(timeout, 1e-6)
                 if self._conn.sock is not None:
                     self._conn.sock.settimeout(self._conn.timeout)
-                self._conn.request(method, path, None if body is None else json.dumps(body).encode(),
+                self._conn.request(method, path, body if body is None or isinstance(body, bytes) else json.dumps(body).encode(),
                                    {"Authorization": "Bearer " + self._token, "Content-Type": "application/json"})
                 answer = self._conn.getresponse()
                 content = answer.read()
@@ -767,6 +779,14 @@ def _api_event(view: Dict[str, Any]) -> dict:
     return out
 
 
+def _write(path: str, content: bytes) -> None:
+    """Makes a file, and returns when the disk has the content."""
+    with open(path, "xb") as f:
+        f.write(content)
+        f.flush()
+        os.fsync(f.fileno())
+
+
 class Rank(Chip):
     """A rank of a job that 'ttfabric run' started."""
 
@@ -783,6 +803,48 @@ class Rank(Chip):
         row, _, column = os.environ.get("TTFABRIC_COORDINATES", "0,0").partition(",")
         self.coordinates = int(row), int(column)  # row and column of the chip in its mesh
         self._meeting: Optional[Chip] = None
+        self._checkpoints = os.environ.get("TTFABRIC_CHECKPOINTS", "")
+        self.restored = int(os.environ.get("TTFABRIC_CHECKPOINT") or 0)  # checkpoint whose memory all chips have; 0: none
+        self.state = b""  # what this rank gave to save for this checkpoint
+        self._latest = self.restored  # latest checkpoint
+        if self.restored:
+            with open(os.path.join(self._checkpoints, f"{self.restored:08d}", os.environ["TTFABRIC_CHIP"] + ".state"), "rb") as f:
+                self.state = f.read(MAX_STATE + 1)
+
+    def save(self, state: bytes = b"") -> None:
+        """Makes a checkpoint of the job, with the memory of each rank's chip and the state of each rank.
+
+        All ranks must call save, after their own requests have ended. If 'ttfabric run' starts the
+        job again later, it first restores the memory of all chips. restored is then the number of
+        the checkpoint, and state has the state of this rank. After an error, the rank should end.
+        """
+        if not self._checkpoints:
+            raise FabricError("this job has no folder for checkpoints: start it with 'ttfabric run --checkpoints FOLDER'")
+        if len(state) > MAX_STATE:
+            raise ValueError(f"a state of {len(state)} bytes: want at most {MAX_STATE}")
+        number = self._latest + 1
+        part = os.path.join(self._checkpoints, f"{number:08d}.partial")
+        if self.rank == 0:
+            shutil.rmtree(part, ignore_errors=True)
+            os.makedirs(part, 0o700)
+        self.barrier()
+        chip = os.environ["TTFABRIC_CHIP"]
+        with open(os.environ["TTFABRIC_TOKEN_FILE"]) as f:
+            with HTTPChip(os.environ["TTFABRIC_API"], f.read().strip()) as api:
+                moment = api.moment()
+                _write(os.path.join(part, chip + ".mem"), api.save_memory())
+        _write(os.path.join(part, chip + ".state"), bytes(state))
+        _write(os.path.join(part, chip + ".json"), json.dumps({
+            "number": number, "rank": self.rank, "ranks": self.world_size, "chip": chip, "topology": os.environ["TTFABRIC_TOPOLOGY"],
+            "moment": moment, "state": len(state)}).encode())
+        self.barrier()
+        if self.rank == 0:
+            os.rename(part, part[:-len(".partial")])
+            for name in os.listdir(self._checkpoints):
+                if re.fullmatch(r"\d{8}", name) and 0 < int(name) <= number - _KEPT_CHECKPOINTS:
+                    shutil.rmtree(os.path.join(self._checkpoints, name))
+        self.barrier()
+        self._latest = number
 
     def _root(self) -> Chip:
         """Connects to the chip of rank 0, where barriers meet."""

@@ -95,12 +95,12 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	return nil
 }
 
-// open makes a call and returns the answer. The argument "headers" lists further headers: name,
+// open makes a call and returns the answer. If "in" is an io.Reader, open sends the bytes of the reader. The argument "headers" lists further headers: name,
 // value, name, value, and so on. If the chip answers with a status other than 2xx, the error is a
 // [StatusError]. The caller must close the answer's body.
 func (c *Client) open(ctx context.Context, method, path string, in any, headers ...string) (*http.Response, error) {
-	var body io.Reader
-	if in != nil {
+	body, raw := in.(io.Reader)
+	if in != nil && !raw {
 		b, err := json.Marshal(in)
 		if err != nil {
 			return nil, err

@@ -22,6 +22,8 @@ const (
 	MaxBatches      = 256      // batches under way
 	MaxCaptures     = 8        // captures under way
 	MaxReaders      = 64       // event streams under way, and calls that wait until the chip is ready
+	MaxImages       = 1        // memory images that a chip writes or reads at once
+	MaxImage        = 64 << 30 // largest memory image, in bytes; a chip takes no more pages than its memory's limit
 )
 
 // Limits describes the limits of a chip's API, for the page and the OpenAPI document.

@@ -112,6 +112,9 @@ func (d *document) operation(t *testing.T, r *Route) object {
 		o["requestBody"] = object{"required": true, "content": object{MediaJSON: object{"schema": d.AnyOf("oneOf", r.Bodies)}},
 			"description": fmt.Sprintf("At most %d bytes.", r.Limit())}
 	}
+	if r.Image {
+		o["requestBody"] = object{"required": true, "content": object{MediaImage: object{}}, "description": fmt.Sprintf("A memory image of at most %d bytes.", r.Limit())}
+	}
 	if !strings.HasSuffix(r.Summary, ".") {
 		t.Errorf("%s %s: the summary %q does not end with a full stop", r.Method, r.Path, r.Summary)
 	}

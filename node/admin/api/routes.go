@@ -18,6 +18,7 @@ const (
 	MediaHTML    = "text/html; charset=utf-8"
 	MediaCapture = "application/x-pcapng"
 	MediaProfile = "application/octet-stream" // the format of pprof
+	MediaImage   = "application/octet-stream" // the format of package image
 	MediaProblem = "application/problem+json" // RFC 9457, see [Problem]
 )
 
@@ -26,7 +27,8 @@ type Route struct {
 	Method, Path string
 	Summary      string // one or more sentences that say what the chip does
 	Params       []Param
-	Bodies       []any // a zero value of each type that the body may have; empty: the call has no body
+	Bodies       []any // a zero value of each type that the body may have; empty: the body is no JSON
+	Image        bool  // whether the body is a memory image, see package image
 	Answers      []Answer
 	Errors       []Failure // errors of this call; [Route.Failures] adds the errors that many calls have
 	Open         bool      // whether the call needs no token
@@ -86,6 +88,9 @@ func (r *Route) Failures() []Failure {
 
 // Limit returns the largest length of the call's body, in bytes.
 func (r *Route) Limit() int64 {
+	if r.Image {
+		return MaxImage
+	}
 	if slices.ContainsFunc(r.Bodies, func(b any) bool { _, list := b.([]RequestBody); return list }) {
 		return MaxBatchBody
 	}
@@ -120,7 +125,7 @@ var batchParam = Param{Name: "batch", Type: "", Max: MaxID, Doc: "The id that th
 
 // Routes are the calls of the API. Routes is the source of the API's page and of the OpenAPI
 // document. The server serves exactly these calls.
-var Routes = slices.Concat(stateRoutes, requestRoutes, waitRoutes, faultRoutes, operationRoutes, jobRoutes, hostRoutes, snapshotRoutes, documentRoutes)
+var Routes = slices.Concat(stateRoutes, requestRoutes, waitRoutes, faultRoutes, operationRoutes, jobRoutes, hostRoutes, snapshotRoutes, memoryRoutes, documentRoutes)
 
 // stateRoutes are the calls that return the chip's state.
 var stateRoutes = []Route{

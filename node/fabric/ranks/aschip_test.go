@@ -38,6 +38,12 @@ func TestMain(m *testing.M) {
 		chipprocess.Main(programs[os.Args[1]], kernel.Table{"store": func(k *kernel.Context) { k.Store32(k.Uint32(0), 7) }})
 	case len(os.Args) > 1 && os.Args[1] == "beside":
 		beside(os.Args[2])
+	case len(os.Args) > 1 && os.Args[1] == "sum":
+		if err := sum(os.Args[2]); err != nil {
+			fmt.Println(err)
+			os.Exit(5)
+		}
+		os.Exit(0)
 	case os.Getenv(launcherEnv) != "":
 		os.Exit(launch(os.Getenv(launcherEnv)))
 	}

@@ -22,6 +22,7 @@ import (
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/rank"
 	"ttfabric/node/rank/launched"
+	"ttfabric/node/rank/saved"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -44,6 +45,10 @@ type Job struct {
 	Dir     string   // working folder of the ranks; "": that of this process
 	AsChip  bool     // the program is linked with package process, and each rank is its own chip; no chip of the fabric may run before the job
 
+	// Checkpoints is the folder of the job's checkpoints; "": the job has none. Each attempt begins with the memory of
+	// the latest checkpoint, if there is one. AsChip must be false.
+	Checkpoints string
+
 	Keep     bool         // after the loss of a chip, only the chip's rank ends, and the other ranks go on; Restarts must be 0
 	Restarts int          // number of restarts after the loss of a rank or a chip
 	Out, Err io.Writer    // get the ranks' output, with the rank's number before each line
@@ -51,6 +56,8 @@ type Job struct {
 	// Bring starts the missing chips, and waits until all links are up, as [fabric.Fabric.Up] does. Bring
 	// must not be nil.
 	Bring func(context.Context, fabric.Exits) error
+
+	from int // number of the checkpoint that the present attempt began from; 0: none
 }
 
 // Door names the way by which the ranks reach their chips.
@@ -92,6 +99,9 @@ type Attempt struct {
 	Chips   []wire.FabricNodeID `json:"chips,omitempty"` // chips that were lost
 	Why     string              `json:"why,omitempty"`   // why the attempt failed; absent if all ranks ended with exit code 0
 	Kept    []int               `json:"kept,omitempty"`  // with --keep-ranks, after the loss of a chip: ranks that ended with exit code 0, in the order of their ends
+
+	Checkpoint int                 `json:"checkpoint,omitempty"` // number of the checkpoint that the attempt began from; absent: none
+	Since      *fabric.LossesSince `json:"lost_since,omitempty"` // what the chips had lost since this checkpoint, before the attempt; absent if there was no checkpoint, and in the first attempt
 
 	code int
 	good []int // ranks that ended with exit code 0
@@ -175,7 +185,13 @@ func (j *Job) Run(ctx context.Context, rep *Report) error {
 		run = j.attemptAsChip
 	}
 	for number := 0; ; number++ {
+		from, since, err := j.restore(ctx, number > 0)
+		if err != nil {
+			return err
+		}
+		j.from = from
 		a, err := run(ctx, name, number, rep.Door)
+		a.Checkpoint, a.Since = from, since
 		rep.Attempts = append(rep.Attempts, a)
 		rep.ExitCode = a.code
 		switch {
@@ -415,12 +431,17 @@ func (j *Job) variables(i int, name string, number int, chips []folder.Chip, doo
 	if door == HTTP {
 		socket, rootSocket = "", ""
 	}
+	from := ""
+	if j.from > 0 {
+		from = fmt.Sprint(j.from)
+	}
 	return []string{
 		rank.EnvRank + "=" + fmt.Sprint(i), rank.EnvLocalRank + "=" + fmt.Sprint(i), rank.EnvWorld + "=" + fmt.Sprint(len(chips)),
 		rank.EnvName + "=" + j.Fabric.Name(), rank.EnvDir + "=" + string(j.Fabric.Dir), rank.EnvChip + "=" + c.Chip.String(),
 		rank.EnvChips + "=" + strings.Join(list, ","), rank.EnvCoordinates + "=" + coordinates(j.Fabric.Topology, c.Chip),
 		rank.EnvSocket + "=" + socket, rank.EnvAPI + "=" + c.API, rank.EnvTokenFile + "=" + j.Fabric.Dir.TokenPath(),
 		rank.EnvRootSocket + "=" + rootSocket, rank.EnvRootAPI + "=" + root.API, rank.EnvJob + "=" + name, rank.EnvAttempt + "=" + fmt.Sprint(number),
+		rank.EnvTopology + "=" + saved.Hash(j.Fabric.Topology), rank.EnvFolder + "=" + j.Checkpoints, rank.EnvCheckpoint + "=" + from,
 	}
 }
 
