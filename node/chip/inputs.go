@@ -87,10 +87,10 @@ type Inputs interface {
 	StartJob(now mono.Time, j kernel.Job) error
 	// EndJob ends a job on this chip. EndJob returns false if no such job runs.
 	EndJob(now mono.Time, id kernel.JobID, e kernel.End) bool
-	// Lend lets the chip use n bytes of a host's memory, from address 0 of the PCIe tile's window
-	// to host memory on. The chip uses the memory of one host at a time, and at most [HostWindow]
-	// bytes. Lend ends all transfers under way with [wire.OutcomeHostGone]. If n is 0, the host has
-	// gone.
+	// Lend lets the chip use n bytes of a host's memory. The bytes begin at address 0 of the window
+	// that the PCIe tile has for host memory. The chip uses the memory of one host at a time, and at
+	// most [HostWindow] bytes. Lend ends all transfers under way with [wire.OutcomeHostGone]. If n is
+	// 0, the host has gone.
 	Lend(now mono.Time, n uint64)
 	// HandleTransfer reports that a transfer that PollTransfer returned has ended with outcome o.
 	// After a read, b holds the data. The chip keeps b, so the caller must not change b. The chip

@@ -182,8 +182,8 @@ func TestSilentChipOfAnotherMesh(t *testing.T) {
 
 // TestEntryOfASilentChip brings a request for a silent chip to the entry of the chip's mesh. The
 // source does not know yet that the chip is silent. The request must wait in that mesh, and end as
-// done after the silence. Requests behind it must pass, if their routes do not lead through the
-// silent chip.
+// done after the silence. Requests behind this request must pass, if their routes do not lead
+// through the silent chip.
 func TestEntryOfASilentChip(t *testing.T) {
 	m := named(t, "2xt3000")
 	w := newFabric(t, m)
@@ -221,8 +221,8 @@ func TestEntryOfASilentChip(t *testing.T) {
 	}
 }
 
-// TestCableBetweenMeshes cuts the cables between two chips of two meshes, without a word to any
-// chip. Other cables join the meshes, so that both ends learn that the other end has lost the
+// TestCableBetweenMeshes cuts the cables between two chips of two meshes, and tells no chip. Other
+// cables join the meshes, so each end learns from link states that the other end has lost the
 // cables, too. The two chips must give up the cables long before control.GiveUp, and keep all other
 // routes.
 func TestCableBetweenMeshes(t *testing.T) {

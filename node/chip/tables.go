@@ -13,15 +13,15 @@ import (
 // The cables to avoid are the cables out of service, and the silent cables. A chip plans new tables
 // each time the control plane (router/control) reports a change of these cables. The chip first
 // proves that packets of the old tables and packets of the new tables cannot close a cycle
-// together. Perhaps only packets of the old tables on detours or to other meshes could close a
-// cycle. Such packets are outdated. Outdated packets keep their route, and the router parks
-// outdated packets. The chip then puts the new tables in force. If the proof fails in any other
-// way, the chip refuses the new tables. All chips compute the tables independently, from equal link
-// states. Each packet carries the epoch of the tables that routed the packet. Within a mesh, new
-// tables keep every route that crosses no fault. A flow whose route changes takes the new route
-// once its open requests have ended, because the flow's packets must keep their order. A packet is
-// caught if it waits to leave by a port that the tables avoid and whose link is down. The chip
-// reroutes a caught packet by the new tables.
+// together. If only packets of the old tables on detours or to other meshes could close a cycle,
+// these packets are outdated. Outdated packets keep their route, and the router parks outdated
+// packets. The chip then puts the new tables in force. If the proof fails in any other way, the
+// chip refuses the new tables. All chips compute the tables independently, from equal link states.
+// Each packet carries the epoch of the tables that routed the packet. Within a mesh, new tables
+// keep every route that crosses no fault. A flow whose route changes takes the new route once its
+// open requests have ended, because the flow's packets must keep their order. A packet is caught if
+// it waits to leave by a port that the tables avoid and whose link is down. The chip reroutes a
+// caught packet by the new tables.
 //
 // A chip is silent if the tables in force have no route to the chip, but tables that also used the
 // silent cables would have a route. A silent chip is perhaps only late. Requests to a silent chip

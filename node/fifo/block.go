@@ -16,7 +16,7 @@ const (
 	OwnerSize    = 64 // length of the half that the owner writes
 	MetOffset    = 24 // offset of the nonce of the end that the owner has met
 	BeatOffset   = 44 // offset of the beat
-	CountOffset  = 64 // offset of the bytes sent or acknowledged, a multiple of 16 as the NoC's increments want
+	CountOffset  = 64 // offset of the counter bytes_sent or bytes_acked, a multiple of 16 as the NoC's increments want
 	FareOffset   = 80 // offset of the other end's [Farewell]
 	blockMagic   = 0x4b535454
 	blockVersion = 1
@@ -153,12 +153,11 @@ type Meeting struct {
 }
 
 // Look takes the bytes of the other end's block. If publish is true, Look has put the other end's
-// nonce into the own block, and the caller must write the own block again. When met is true, the
-// ends have met. If the other end has another configuration, the error is a [MismatchError]. While
-// the other end has no block, or has met another end, publish and met are false, and the error is
-// nil. The argument "own" is the farewell in this end's block, which the caller has read before b.
-// If the other end has written a farewell, the ends have met, and the other end may have freed its
-// block.
+// nonce into Own, and the caller must write this block to L1 again. When met is true, the ends have
+// met. If the other end has another configuration, the error is a [MismatchError]. While the other
+// end has no block, or has met another end, publish and met are false, and the error is nil. The
+// argument "own" is the farewell in this end's block, which the caller has read before b. If the
+// other end has written a farewell, the ends have met, and the other end may have freed its block.
 func (m *Meeting) Look(own Farewell, b []byte) (publish, met bool, err error) {
 	if own != Open && m.Own.Met != 0 {
 		return false, true, nil

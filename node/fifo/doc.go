@@ -22,7 +22,7 @@
 //	42  2  chip of the other end
 //	44  4  beat: a number that changes each second; 0: this end does not beat
 //	48  16 0
-//	64  4  counter: the bytes sent, in the receiver's block; the bytes acknowledged, in the sender's
+//	64  4  counter: bytes_sent in the receiver's block, bytes_acked in the sender's block
 //	68  12 0
 //	80  4  [Farewell] of the other end
 //	84  12 0
@@ -41,34 +41,34 @@
 //
 // # Data
 //
-// The sender cuts the stream into chunks of whole pages. An increment of the bytes sent only counts
+// The sender cuts the stream into chunks of whole pages. An increment of bytes_sent only counts
 // bytes that are in the FIFO. So no receiver reads a byte that the fabric has lost. A chunk that
 // need not wait for earlier bytes ends with a fused write and increment. The sender sends this last
 // packet when the receiver's chip has performed the chunk's other packets. The increment counts the
 // whole chunk. In a longer stream, the sender sends the chunks as plain writes, several at once. An
 // atomic increment then counts all bytes that are in the FIFO so far. The sender repeats a write
-// that got lost. The bytes of this write are not counted yet, so the order of repetitions does not
-// matter. If a route dies, an end may not know whether the other chip performed a command. The end
-// then reads the other end's block. The end repeats a plain write. The counter in the block says
-// whether the other chip performed an increment; see [Resolve]. The receiver adds the bytes that it
-// has read to the bytes acknowledged, by an atomic increment. At most one increment of each end is
-// under way.
+// that got lost. The bytes of this write are not counted yet, so repetitions may come in any order.
+// If a route dies, an end may not know whether the other chip performed a command. The end then
+// reads the other end's block. The end repeats a plain write. The counter in the block says whether
+// the other chip performed an increment; see [Resolve]. The receiver adds the number of bytes that
+// it has read to bytes_acked, by an atomic increment. At most one increment of each end is under
+// way.
 //
 // # Invariants
 //
-//   - bytes sent − bytes acknowledged ≤ size of the FIFO.
+//   - bytes_sent − bytes_acked ≤ size of the FIFO.
 //   - A write touches no byte of the FIFO that counts as sent and is not acknowledged.
 //   - The receiver reads each byte once and in order.
 //
 // # End
 //
-// A sender that closes waits until the bytes sent count all bytes. Then the sender writes the
-// farewell [Closed] into the receiver's block, and waits until all bytes are acknowledged. The
-// socket is then drained. The sender then frees its block: the owner writes zeros over the magic
-// number. The receiver frees its block and its FIFO when the program has read all bytes and the
-// last acknowledgement has ended. A receiver that closes early writes [Closed] into the sender's
-// block. Writes of the sender may still be under way. So the receiver waits for the sender's
-// farewell before it frees the FIFO. An end that fails writes [Failed].
+// A sender that closes waits until bytes_sent counts all bytes. Then the sender writes the farewell
+// [Closed] into the receiver's block, and waits until all bytes are acknowledged. The socket is
+// then drained. The sender then frees its block: the owner writes zeros over the magic number. The
+// receiver frees its block and its FIFO when the program has read all bytes and the last
+// acknowledgement has ended. A receiver that closes early writes [Closed] into the sender's block.
+// Writes of the sender may still be under way. So the receiver waits for the sender's farewell
+// before it frees the FIFO. An end that fails writes [Failed].
 //
 // Each end reads the block of the other end every [CheckEvery]. A chip that restarts has lost its
 // memory. So the block no longer has the nonce, and the end fails with a [PeerError]. Between the

@@ -29,7 +29,7 @@ type world struct {
 	cfg    Config
 	base   uint64 // number of the first byte
 	fifo   []byte
-	sent   uint64 // bytes that the bytes sent count
+	sent   uint64 // bytes that bytes_sent counts
 	acked  uint64
 	read   uint64 // bytes that the program has read
 	writes []*flying
@@ -309,7 +309,8 @@ func TestMeeting(t *testing.T) {
 	}
 }
 
-// TestMeetingOfAShortLife lets an end meet, end and free its block before the other end looks again.
+// TestMeetingOfAShortLife lets an end meet the other end, end, and free its block before the other
+// end looks again.
 func TestMeetingOfAShortLife(t *testing.T) {
 	a, b := two()
 	if publish, met, err := a.Look(Closed, make([]byte, OwnerSize)); publish || met || err != nil {

@@ -8,8 +8,9 @@ import (
 
 // Receiver is the receiving end of a socket. A Receiver is not safe for concurrent use.
 //
-// Invariants: acked + acking ≤ taken ≤ sent; sent − acked − acking ≤ the FIFO's size. The sender
-// may have got an acknowledgement before the receiver knows that the command has ended.
+// Invariants: acked + acking ≤ taken ≤ sent; sent − acked − acking ≤ the FIFO's size. An
+// acknowledgement may be in the sender's block before the receiver knows that the increment has
+// ended.
 type Receiver struct {
 	cfg     Config
 	sent    uint64 // bytes that the counter in this end's block counts
@@ -33,8 +34,8 @@ func NewReceiver(cfg Config) (*Receiver, error) {
 	return &Receiver{cfg: cfg}, nil
 }
 
-// HandleSent takes the bytes sent, as the sender has counted them in this end's block. A value that was read
-// before the latest one changes nothing.
+// HandleSent takes the counter bytes_sent from this end's block, where the sender increments the
+// counter. A value that was read before the latest one changes nothing.
 func (r *Receiver) HandleSent(word uint32) {
 	n := uint64(max(int32(word-uint32(r.sent)), 0))
 	if r.sent+n-r.acked-r.acking > uint64(r.cfg.Size) || n%uint64(r.cfg.Page) != 0 {
@@ -44,8 +45,8 @@ func (r *Receiver) HandleSent(word uint32) {
 	r.sent += n
 }
 
-// HandleClosed notes that the sender has sent all bytes. The argument is the bytes sent, which the caller
-// has read after the sender's farewell.
+// HandleClosed notes that the sender has sent all bytes. The argument is the counter bytes_sent,
+// which the caller has read after the sender's farewell.
 func (r *Receiver) HandleClosed(word uint32) {
 	r.HandleSent(word)
 	r.ended = true
@@ -61,8 +62,9 @@ func (r *Receiver) Next(most int) (offset uint32, n int) {
 // Take notes that the program has read n bytes from the FIFO, at most as many as Next has named.
 func (r *Receiver) Take(n int) { r.taken += uint64(n) }
 
-// Poll returns the next acknowledgement: the number to add to the bytes acknowledged. A call of HandleEnd must
-// follow. While the sender has room for more pages, small acknowledgements wait for up to [AckDelay].
+// Poll returns the next acknowledgement: the number to add to bytes_acked. A call of HandleEnd must
+// follow. While the sender has room for more pages, small acknowledgements wait for up to
+// [AckDelay].
 func (r *Receiver) Poll(now mono.Time) (add uint32, ok bool) {
 	unacked := r.taken - r.acked
 	switch {
@@ -89,7 +91,8 @@ func (r *Receiver) Poll(now mono.Time) (add uint32, ok bool) {
 	return uint32(r.acking), true
 }
 
-// After returns the bytes acknowledged after the acknowledgement under way, for [Resolve].
+// After returns the value that bytes_acked has after the acknowledgement under way. [Resolve] needs
+// this value.
 func (r *Receiver) After() uint32 { return uint32(r.acked + r.acking) }
 
 // HandleEnd takes the fate of the acknowledgement.
@@ -127,8 +130,8 @@ func (r *Receiver) Ended() bool { return r.ended && r.taken == r.sent }
 // Closed reports whether the sender has sent all bytes.
 func (r *Receiver) Closed() bool { return r.ended }
 
-// Drained reports whether the program has read all bytes of a sender that was closed, and the sender's
-// block counts all of them as acknowledged.
+// Drained reports whether the program has read all bytes of a sender that was closed, and
+// bytes_acked in the sender's block counts all bytes.
 func (r *Receiver) Drained() bool { return r.Ended() && r.acked == r.sent }
 
 // Fail ends the receiver: Poll returns no acknowledgement any more. The first error counts.

@@ -11,8 +11,8 @@ import (
 
 // Limits of the ends. ttfabric chose these values.
 const (
-	Share       = 4                      // a chunk has at most this part of the FIFO, unless a page is longer
-	AckShare    = 8                      // the receiver acknowledges this part of the FIFO at once
+	Share       = 4                      // a chunk has at most 1/Share of the FIFO, unless a page is longer
+	AckShare    = 8                      // the receiver acknowledges 1/AckShare of the FIFO at once
 	AckDelay    = time.Millisecond       // longest time from the reading of bytes to their acknowledgement
 	RepeatFirst = 2 * time.Millisecond   // wait before the first repetition of a write; the wait doubles up to RepeatMost
 	RepeatMost  = 200 * time.Millisecond // longest wait before a repetition
@@ -59,8 +59,8 @@ type Write struct {
 	ID       uint64
 	From, To uint64 // numbers of bytes in the stream; equal: only an increment
 	Offset   uint32 // where the byte From lies in the FIFO
-	Inc      uint32 // number to add to the bytes sent; 0: a plain write of any length. With an increment, To - From is at most wire.MaxPayload
-	After    uint32 // bytes sent after the increment
+	Inc      uint32 // number to add to bytes_sent; 0: a plain write of any length. With an increment, To - From is at most wire.MaxPayload
+	After    uint32 // value of bytes_sent after the increment
 }
 
 // Resolve returns the fate of an increment whose outcome was unknown. The argument "count" is the
@@ -90,8 +90,8 @@ const (
 	done
 )
 
-// chunk is a piece of the stream, from the byte "from" to the byte before "to". Its data before "tail" is
-// written by plain writes. If tail is before to, the last packet is a fused write and increment.
+// chunk is a piece of the stream, from the byte "from" to the byte before "to". Plain writes carry
+// the data before "tail". If tail is before "to", the last packet is a fused write and increment.
 type chunk struct {
 	from, tail, to uint64
 	body           part // the plain write
@@ -100,8 +100,8 @@ type chunk struct {
 // fused reports whether the chunk's last packet is a fused write and increment.
 func (c *chunk) fused() bool { return c.tail < c.to }
 
-// count is the increment of the bytes sent, and the write of the bytes "from" to "to"-1 that is fused with
-// it, if any.
+// count is an increment of bytes_sent. If from is less than to, a write of the bytes "from" to
+// "to"-1 is fused with the increment.
 type count struct {
 	part
 	from, to uint64
@@ -134,7 +134,8 @@ func NewSender(cfg Config) (*Sender, error) {
 	return &Sender{cfg: cfg}, nil
 }
 
-// Put adds n bytes to the stream, a multiple of the page. The caller keeps the bytes until Sent counts them.
+// Put adds n bytes to the stream, a multiple of the page. The caller keeps the memory of these
+// bytes until Sent counts them.
 func (s *Sender) Put(n int) error {
 	if n < 0 || uint64(n)%uint64(s.cfg.Page) != 0 {
 		return fmt.Errorf("%d bytes to send: want a multiple of the page of %d bytes", n, s.cfg.Page)
@@ -143,8 +144,8 @@ func (s *Sender) Put(n int) error {
 	return s.err
 }
 
-// HandleAcked takes the bytes acknowledged, as the receiver has counted them in this end's block. A value
-// that was read before the latest one changes nothing.
+// HandleAcked takes the counter bytes_acked from this end's block, where the receiver increments
+// the counter. A value that was read before the latest one changes nothing.
 func (s *Sender) HandleAcked(word uint32) {
 	n := int32(word - uint32(s.acked))
 	acked := s.acked + uint64(max(n, 0))
@@ -155,7 +156,7 @@ func (s *Sender) HandleAcked(word uint32) {
 	s.acked = acked
 }
 
-// visible returns the number of bytes that the receiver can know of.
+// visible returns the largest number of bytes that the receiver may have seen in bytes_sent.
 func (s *Sender) visible() uint64 {
 	if s.inc.state == flies {
 		return s.inc.to

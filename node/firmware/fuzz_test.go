@@ -164,8 +164,8 @@ func FuzzHost(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { hostOps(t, data[:min(len(data), 4096)]) })
 }
 
-// FuzzMessage decodes any header. A header that the firmware accepts has limits within which all its fields
-// lie, and encodes again to the same bytes.
+// FuzzMessage decodes any header. All fields of a header that the firmware accepts must be within
+// their limits, and must have the same values after another encoding and decoding.
 func FuzzMessage(f *testing.F) {
 	m := message{class: responses, down: true, hops: 3, origin: wire.FabricNodeID{Mesh: 1, Chip: 2}, target: wire.FabricNodeID{Chip: 7}, originCh: 9, reason: NoWay,
 		id: 5, part: 6, addr: tensix.Addr(64), flags: WrReq | Ordered, want: 0, data: fill(100)}

@@ -71,8 +71,8 @@ func TestQueuesWrap(t *testing.T) {
 	w.quiet()
 }
 
-// A read is accepted only if the completion queue has an entry for it. It waits in the submission queue, and
-// the requests behind it, too.
+// The firmware accepts a read only if the completion queue has room for the completion. Otherwise
+// the read and the requests behind the read wait in the submission queue.
 func TestFullCompletionQueue(t *testing.T) {
 	w := newRig(t, named(t, "n300"), 0)
 	h := w.user(0, 10)
@@ -140,8 +140,8 @@ func TestWrongIndices(t *testing.T) {
 	}
 }
 
-// Each refusal adds to the error counter. Only the first [MaxReports] of a tile are events, and the last of
-// them says so.
+// Each refusal adds to the error counter. Only the first [MaxReports] refusals of a tile are
+// events, and the last event says that no further events follow.
 func TestReportsEnd(t *testing.T) {
 	w := newRig(t, named(t, "n300"), 0)
 	h := w.user(0, 10)
@@ -162,8 +162,9 @@ func TestReportsEnd(t *testing.T) {
 	}
 }
 
-// With Ordered, requests to one chip take the same cables and keep their order. Without it, they may take
-// different cables, and then the later request may be performed first (BDMS, "Stage 2").
+// With Ordered, requests to one chip take the same cables and keep their order. Without Ordered,
+// requests may take different cables, and the later request may be performed first (BDMS, "Stage
+// 2").
 func TestOrder(t *testing.T) {
 	for _, flags := range []Flags{Ordered, 0} {
 		swapped := 0

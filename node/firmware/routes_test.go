@@ -71,7 +71,8 @@ func cablingOf(m *topo.Topology) *cabling {
 // number returns the number of the cable that leaves at a port.
 func (c *cabling) number(p wire.PortID) int { return c.at[c.m.Index(p.Node)][p.Channel] }
 
-// dependency says, by the number of a cable, for which cables' buffers the messages in its buffers wait.
+// dependency holds, for each cable by number, the cables for whose buffers the messages in this
+// cable's buffers wait.
 type dependency [][]bool
 
 // circle reports whether there is a circle of dependencies.
@@ -180,9 +181,10 @@ func (c *cabling) parts(out []bool) []int {
 	return part
 }
 
-// TestRoutesHaveNoCircles proves for all machines that no circle of cables exists whose internal buffers wait
-// for each other: with all cables, without each cable, and without each two cables. Of machines with many
-// pairs of cables, the test takes some pairs by a seed; with "-args -cuts 1000000", it takes all.
+// TestRoutesHaveNoCircles proves for all machines that the internal buffers of no circle of cables
+// wait for each other. The test tries each machine with all cables, without each cable, and without
+// each two cables. If a machine has many pairs of cables, the test chooses some pairs by a seed.
+// With "-args -cuts 1000000", the test tries all pairs.
 func TestRoutesHaveNoCircles(t *testing.T) {
 	t.Parallel()
 	for _, m := range machines(t) {
@@ -219,7 +221,8 @@ func TestRoutesHaveNoCircles(t *testing.T) {
 
 var cutSteps = flag.Int("cuts", 150, "TestRoutesHaveNoCircles: thousands of steps for each machine")
 
-// A rule without up and down closes a circle in a ring: all messages go on in their direction.
+// A rule that knows no up and down closes a circle in a ring, because all messages continue in
+// their direction.
 func TestCirclesAreFound(t *testing.T) {
 	c := cablingOf(named(t, "ring:5"))
 	d := make(dependency, len(c.from))

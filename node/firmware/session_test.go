@@ -55,8 +55,8 @@ func TestSessionsEndInMidRequest(t *testing.T) {
 	}
 }
 
-// A cable that is cut while another carries on takes its messages along: they leave by the other cable. With
-// both cut, the requests end as unreachable at once, when the tables say so.
+// If one of two parallel cables is cut, its messages leave by the other cable. If both cables are
+// cut, the requests end as unreachable as soon as the tables have no route.
 func TestTablesChangeInMidRequest(t *testing.T) {
 	w := newRig(t, named(t, "n300"), 0)
 	h := w.user(0, 10)

@@ -122,18 +122,19 @@
 //     loses nothing. If no cable between two chips works for the time Hold of the link profile, all
 //     chips plan tables around the fault. Without evidence that the cable or a chip has failed, the
 //     cable counts as silent for up to 20 s (package router/control). While the cable is silent,
-//     packets and probes wait for the old route. On the new route, they would overtake the packets
-//     that the silent link holds. If the old route leads through other meshes, a flow waits while
-//     any cable of these meshes is silent: a late entry node may have sent packets over this cable.
-//     If all these cables work, a probe waits for [Patience]. Each chip plans its tables from the
-//     same flooded link states, without a leader. Within a mesh, routes that do not cross the fault
-//     stay the same. Routes that cross the fault become detours in virtual channels of their own.
-//     Therefore packets of old and of new tables together close no cycle of waiting packets. The
-//     tests of package router/route prove this for many faults. Packets of old tables that could
-//     close a cycle are parked: they hold no receiver channel. Chips reroute the packets that wait
-//     at the fault, except multicasts and packets to other meshes. A link that is out of service
-//     discards its unacknowledged packets, and reports their number. The chip tells the sources of
-//     these packets. Each source then asks its destination within [ProbeAfter].
+//     packets and probes wait for the old route. On the new route, packets and probes would
+//     overtake the packets that the silent link holds. If the old route leads through other meshes,
+//     a flow waits while any cable of these meshes is silent: a late entry node may have sent
+//     packets over this cable. If all these cables work, a probe waits for [Patience]. Each chip
+//     plans its tables from the same flooded link states, without a leader. Within a mesh, routes
+//     that do not cross the fault stay the same. Routes that cross the fault become detours in
+//     virtual channels of their own. Therefore packets of old and of new tables together close no
+//     cycle of waiting packets. The tests of package router/route prove this for many faults.
+//     Packets of old tables that could close a cycle are parked: they hold no receiver channel.
+//     Chips reroute the packets that wait at the fault, except multicasts and packets to other
+//     meshes. A link that is out of service discards its unacknowledged packets, and reports their
+//     number. The chip tells the sources of these packets. Each source then asks its destination
+//     within [ProbeAfter].
 //   - Every packet is accounted for. A packet was delivered, was dropped for a stated
 //     reason, is under way, or has an unknown fate because a chip died. A chip may also
 //     refuse a packet after its router delivered the packet; the chip then states a

@@ -11,9 +11,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// This file writes the flows of a chip into a snapshot, and reads them from a snapshot. Not saved are
-// the program that made a request, and the times of probes. In a restored source, requests therefore
-// belong to [Outside], and the times without progress begin anew.
+// This file writes the flows of a chip into a snapshot, and reads them from a snapshot. A snapshot
+// holds neither the program that made a request nor the times of probes. In a restored source,
+// requests therefore belong to [Outside], and the times without progress begin anew.
 
 // Save returns the flows that begin at the chip, and the ID of the last request that the source sent.
 func (s *Source) Save(now mono.Time) (flows []snapshot.Flow, lastID uint64) {
@@ -80,9 +80,9 @@ func (o *op) save(now mono.Time) snapshot.Request {
 	return r
 }
 
-// Restore gives a new source the flows of a snapshot that [snapshot.File.Check] has accepted. Restore
-// returns an error if the flows do not fit the fabric: if the fabric has no such tree of a multicast,
-// or if a group has another number than its place.
+// Restore gives a new source the flows of a snapshot that [snapshot.File.Check] has accepted.
+// Restore returns an error if the flows do not fit the fabric: if the fabric has no such tree of a
+// multicast, or if a group's number is not the group's place in the list.
 func (s *Source) Restore(now mono.Time, flows []snapshot.Flow, lastID uint64) error {
 	s.lastID = lastID
 	for i := range flows {

@@ -14,9 +14,10 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// TestJobsReplayIdentically records a chip that runs a job with random delays, and replays the recording: with the
-// job's kernels it is identical to the bit. A program without a kernel of the recording names the kernel. A
-// program whose kernel does something else finds the difference.
+// TestJobsReplayIdentically records a chip that runs a job with random delays, and replays the
+// recording. With the job's kernels, the replay is identical to the bit. If a program lacks a
+// kernel of the recording, the error names the kernel. If the program's kernel does something else,
+// the replay finds the difference.
 func TestJobsReplayIdentically(t *testing.T) {
 	count := func(step time.Duration) kernel.Func {
 		return func(k *kernel.Context) {
