@@ -13,9 +13,10 @@ import (
 )
 
 // TestFirstRequestsLostWithALink cuts all cables between two chips, and sends the first requests of an
-// epoch at once, so that only the dead links hold them. The destination can be reached the other way
-// round. It says that the requests did not come, and each request ends as lost. A session may therefore
-// send them again: each increment of the session is performed exactly once.
+// epoch at once, so that only the dead links hold them. Another route leads round the cut to the
+// destination. The destination says that the requests did not come, and each request ends as lost. A
+// session may therefore send lost requests again: each increment of the session is performed exactly
+// once.
 func TestFirstRequestsLostWithALink(t *testing.T) {
 	t.Parallel()
 	_, _, ns := fabric(t, "mesh:2x2")

@@ -105,7 +105,7 @@ func TestSecuredFabric(t *testing.T) {
 				case e := <-events:
 					if e.Port != nil && e.Port.Refused != "" && e.Port.Peer.Node == chipID(3) {
 						if refused = append(refused, e.Port.Refused); len(refused) == 1 {
-							wait = time.After(2 * time.Second) // the impostor tries again in this time
+							wait = time.After(2 * time.Second) // time in which the impostor tries again, and must cause no second report
 						}
 					}
 				case <-wait:

@@ -300,13 +300,13 @@ func TestSocketSurvivesFaults(t *testing.T) {
 			t.Error(err)
 		}
 		ready()
-		if err := ns[0].Cut(p.Local.Channel, true, time.Second); err != nil { // longer than the links' patience
+		if err := ns[0].Cut(p.Local.Channel, true, time.Second); err != nil { // longer than the silence after which links go down
 			t.Error(err)
 		}
 		time.Sleep(time.Second)
 		ready()
 	}
-	for _, n := range []*node.Node{ns[0], ns[3]} { // both cables of an edge at once: no fallback is left, and the packets take another route
+	for _, n := range []*node.Node{ns[0], ns[3]} { // cuts both cables between two chips at once, so that no fallback path is left, and the packets take another route
 		s, _ := n.Status()
 		first := s.Ports[0].Peer.Node
 		for _, p := range s.Ports {

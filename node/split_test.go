@@ -73,8 +73,8 @@ func TestSplit(t *testing.T) {
 	if _, err := rows[0][0].Split(ctx, 0, 0); err == nil || !strings.Contains(err.Error(), "split the communicator that New returned") {
 		t.Errorf("a split of a row: %v", err)
 	}
-	// The reverse order of even ranks takes the last area. A further split finds none, until all ranks have closed
-	// one of the others.
+	// The communicator of the even ranks, in reverse order, takes the last free area of memory. A further split
+	// fails until all ranks have closed one of the earlier communicators.
 	even := splits(t, cs, func(c *collective.Comm) (*collective.Comm, error) { return c.Split(ctx, -(c.Rank() % 2), -c.Rank()) })
 	if len(even) != 1 || even[0][0].Size() != 4 || even[0][0].Chips()[0] != ns[6].Self() {
 		t.Fatalf("even ranks: %d groups", len(even))
@@ -91,7 +91,7 @@ func TestSplit(t *testing.T) {
 	for _, g := range again {
 		oneCall(ctx, t, g, pure.Call{Kind: pure.AllReduce, Count: 60000}, links, 1)
 	}
-	closeAll([][]*collective.Comm{cs}) // the others go on
+	closeAll([][]*collective.Comm{cs}) // the communicators that were split off still work
 	oneCall(ctx, t, columns[1], pure.Call{Kind: pure.AllReduce, Count: 60000}, links, 1)
 	claimed(ctx, t, ns[0], true)
 	closeAll(append(append(again, columns...), even...))

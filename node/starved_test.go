@@ -43,8 +43,8 @@ func TestAlarm(t *testing.T) {
 	}
 }
 
-// TestArm sets the alarm several times. A later deadline changes nothing. A deadline that is due
-// stays, so that the lateness counts from it, although the chip ran for another reason meanwhile.
+// TestArm sets the alarm several times. A later deadline changes nothing. A deadline that is due stays,
+// although the chip ran for another reason meanwhile, so that the lateness counts from this deadline.
 func TestArm(t *testing.T) {
 	a := alarm{at: mono.Never}
 	for _, c := range []struct {
@@ -66,7 +66,8 @@ func TestArm(t *testing.T) {
 	}
 }
 
-// TestStarvedKeepsTheLatest starves an alarm more often than it keeps lengths.
+// TestStarvedKeepsTheLatest starves an alarm more often than the largest number of lengths that the
+// alarm keeps.
 func TestStarvedKeepsTheLatest(t *testing.T) {
 	var a alarm
 	now, total := mono.Time(0), time.Duration(0)

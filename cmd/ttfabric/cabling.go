@@ -28,7 +28,8 @@ up by its own cable. A cable is also live if a port hears the hello of a port th
 topology does not expect there.
 
 --missing writes the declared cables that are not live, and --found the live cables that
-are not declared. Each is a cluster descriptor of its own, with the reasons as comments.
+are not declared. Each of the two outputs is a cluster descriptor. With --missing, a
+comment on each cable says why the cable is not live.
 
 A cluster descriptor describes one mesh. A cable to another mesh is one of its
 ethernet_connections_to_remote_devices. With -o json, the command prints all three lists

@@ -107,7 +107,7 @@ func runCapture(c *cobra.Command, args []string, o *fabriccapture.Options) error
 	if missing := j.Missing(); len(missing) > 0 {
 		fmt.Fprintf(talk, "these chips are not running; capture begins when they start: %s\n", strings.Trim(fmt.Sprint(missing), "[]"))
 	}
-	signal.Ignore(syscall.SIGPIPE) // if the reader of the pipe ends, the capture ends in good order, and not by this signal
+	signal.Ignore(syscall.SIGPIPE) // this signal would end the process when the reader of the pipe ends; the capture then ends by the error EPIPE instead
 	sink, err := captureSink(c, f, o, out)
 	if err != nil {
 		return err

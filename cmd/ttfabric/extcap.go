@@ -58,8 +58,8 @@ Wireshark offers the flags of 'ttfabric capture' as options of an interface.
 }
 
 // extcapFabrics returns all fabrics that this user can open and that have a running chip.
-// The results out and shown hold the same fabrics in the same order. The plugin's answers
-// to Wireshark need the form of shown.
+// The results out and shown hold the same fabrics in the same order, shown in the form of the
+// plugin's answers to Wireshark.
 func extcapFabrics(ctx context.Context) (out []*fabric.Fabric, shown []wireshark.Fabric) {
 	var names []string
 	dirs, _ := folder.All() // the error is ignored: Wireshark shows no interface for folders that other users can write

@@ -73,7 +73,7 @@ minute, and -o json has the figures of all chips.
              peer), local handshake complete (this end is up), ready for traffic
              (both ends are up), terminated; the output of -o json has the codes
   Router     the state of the port's router; see 'ttfabric router --help'
-  Down s     seconds that the link was down since the chip's first link came up;
+  Down s     seconds that the link was down since the link first came up;
              the link counts as up while a parallel cable carries its frames
   Up %       share of the time since the chip's first link came up in which the
              link was up
@@ -82,8 +82,8 @@ minute, and -o json has the figures of all chips.
 --rates shows the data rates of each link end, over a window of at least the last
 second: bytes of frames of every kind, and packets. The column Resent shows the share
 of the data frames on the own cable that the link sent again, in the latest window
-with at least 64 frames. If the share is 30 % or more in three windows, the cable is
-unreliable, and a parallel cable carries the frames.
+with at least 64 frames. If the share is 30 % or more in three successive windows, the
+cable is unreliable, and a parallel cable carries the frames.
 
 --channels shows each sender and receiver channel that holds packets, with its first
 packets in the order in which they leave. Each packet has its source, destination, id,

@@ -163,7 +163,7 @@ func memMulticast(c *cobra.Command, t *memTarget, to mesh.Target, b []byte) erro
 
 func newMemTiles() *cobra.Command {
 	return &cobra.Command{Use: "tiles [CHIP]", Short: "List the tiles of a chip and their sizes", Args: cobra.MaximumNArgs(1), Example: "  ttfabric mem tiles\n  ttfabric mem tiles M0D7",
-		Long: "The command lists the tiles of CHIP. Without CHIP, the command lists those of the first\nchip. The list has no harvested Tensix tiles: they are switched off, and have no\nmemory. Each chip of a fabric can have its own harvested tiles.",
+		Long: "The command lists the tiles of CHIP, or of the first chip. The list leaves out\nharvested Tensix tiles, which are switched off and have no memory. Each chip of a\nfabric can have its own harvested tiles.",
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := format(c)
 			if err != nil {

@@ -184,13 +184,13 @@ func TestOutputsFitTheirSchemas(t *testing.T) {
 	for name, all := range o.schemas {
 		for i := range all {
 			lists(all[i], known)
-			if at := fmt.Sprintf("%s %d", name, i); !o.seen[at] && at != "netem reset 1" { // only a namespace of one's own can be reset
+			if at := fmt.Sprintf("%s %d", name, i); !o.seen[at] && at != "netem reset 1" { // the test has no network namespace that it could reset
 				t.Errorf("%s: no output fits alternative %d of the schema", name, i)
 			}
 		}
 	}
 	for _, at := range slices.Sorted(maps.Keys(known)) {
-		if !o.filled[at] && !strings.HasSuffix(at, ".starved") { // TestALateChip has starved chips
+		if !o.filled[at] && !strings.HasSuffix(at, ".starved") { // TestALateChip checks outputs with starved chips
 			t.Errorf("%s: the list has no items in any output", at)
 		}
 	}

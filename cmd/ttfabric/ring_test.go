@@ -86,7 +86,7 @@ func TestRingOfKernels(t *testing.T) {
 			}
 		}
 		if running < 8 && over == nil && try < 5 {
-			continue // the ring was quicker
+			continue // the ring has ended before the kill, so try again
 		}
 		c.must("chip", "kill", "M0D5")
 		if err := <-ended; err == nil {

@@ -48,8 +48,8 @@ prints what the chips have lost since the checkpoint.
 With --keep-ranks, the loss of a chip ends only the rank of this chip, as '--with-ft
 ulfm' of mpirun and --no-kill of srun do. The command names the chip and its rank, and
 the other ranks go on. Programs then call Shrink of package node/session/collective. A
-rank that fails although its chip lives still ends the other ranks. With --as-chip, such
-a rank is a lost chip too. --keep-ranks and --restart exclude each other.
+rank that fails although its chip lives still ends the other ranks. With --as-chip, a
+rank that fails counts as a lost chip. --keep-ranks and --restart exclude each other.
 
 Without --up, the fabric must run already. With --up, the command starts a fabric for
 this run, and removes the fabric at the end. A chip runs until all ranks have ended.

@@ -36,7 +36,7 @@ func TestALateChip(t *testing.T) {
 	said("M0D1 is silent: requests to it wait", "inspect", "M0D0")
 	said(", silent", "inspect", "M0D0", "--links")
 	v := read[output.Chips](c, "inspect", "M0D0").Chips[0]
-	if late := (wire.FabricNodeID{Chip: 1}); !slices.Contains(v.Silent, late) && !slices.Contains(v.Unreachable, late) { // unreachable: 20 s have gone by
+	if late := (wire.FabricNodeID{Chip: 1}); !slices.Contains(v.Silent, late) && !slices.Contains(v.Unreachable, late) { // after 20 s, the chip counts as unreachable instead of silent
 		t.Errorf("silent: %v, unreachable: %v", v.Silent, v.Unreachable)
 	}
 	c.must("chip", "resume", "M0D1")

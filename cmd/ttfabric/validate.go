@@ -26,7 +26,7 @@ prints the keys "transport" and "auth" of the file. If two meshes are joined by 
 cables than the fabric has planes, some planes have no route between the two meshes.
 The command prints the number of such pairs of meshes. The command also prints what
 it left out of the file, which neighbours have no cable, and which parts of the
-machine no cable joins. Such parts are no fault. No chip needs to run.
+machine no cable joins. A machine in several parts is valid. No chip needs to run.
 
 The command also plans the routes as 'ttfabric up' would. Then the command looks for
 a cycle of channels that wait for each other. Such a cycle means a possible deadlock.

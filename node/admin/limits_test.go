@@ -157,7 +157,7 @@ func TestSlowBodies(t *testing.T) {
 	if got := status(dialed(t, addr, fmt.Sprintf(post, 2<<20)+strings.Repeat("x", 2<<20))); got != http.StatusRequestEntityTooLarge {
 		t.Errorf("a body of 2 MiB: %d", got)
 	}
-	b.big <- struct{}{} // somebody else's large body
+	b.big <- struct{}{} // takes the place of another caller's large body
 	if got := status(dialed(t, addr, fmt.Sprintf(post, 2*bigBody)+strings.Repeat("x", 2*bigBody))); got != http.StatusServiceUnavailable && got != http.StatusRequestTimeout {
 		t.Errorf("a large body without a place: %d", got)
 	}

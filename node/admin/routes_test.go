@@ -170,7 +170,7 @@ func (c *caller) resumes(a string) {
 	resp := stream("", 503)
 	defer resp.Body.Close()
 	c.read("GET", "/v1/events", resp)
-	c.call(a, "GET", "/v1/chip", "ready=1m", "", 200) // a chip that is ready reads no events
+	c.call(a, "GET", "/v1/chip", "ready=1m", "", 200) // a call to a ready chip needs no event stream
 }
 
 func (c *caller) states(a string) {
@@ -198,14 +198,14 @@ func (c *caller) states(a string) {
 	profile("nothing", 404)
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
-	go func() { // try again if the profile below began first
+	go func() { // takes profiles again and again, because the short profile below may begin first
 		for ctx.Err() == nil {
 			api.NewClient(a, token, wire.FabricNodeID{}, nil).Profile(ctx, "cpu", time.Minute, io.Discard)
 		}
 	}()
 	for c.ctx.Err() == nil && !c.seen["GET /v1/profile/{kind} 409 "+api.MediaProblem] {
 		resp := c.open(a, "GET", "/v1/profile/{kind}", "{kind}=cpu&for=1ms", "", token, 0)
-		c.read("GET", "/v1/profile/{kind}", resp) // a profile, or an error while the profile above runs
+		c.read("GET", "/v1/profile/{kind}", resp) // an error 409 while the long profile runs, and otherwise a profile
 		resp.Body.Close()
 	}
 }
@@ -264,11 +264,11 @@ func (c *caller) commands(a, b string) {
 	for c.ctx.Err() == nil && !strings.Contains(c.call(a, "GET", "/v1/traffic", "", "", 200), `"completed":10`) {
 		time.Sleep(5 * time.Millisecond)
 	}
-	c.call(b, "GET", "/v1/traffic", "", "", 200) // this chip is no source
+	c.call(b, "GET", "/v1/traffic", "", "", 200) // chip b sends nothing, and still reports
 	c.call(a, "POST", "/v1/traffic", "", strings.Replace(run, `"run":5`, `"run":6`, 1)+"true}", 409)
 	c.call(a, "GET", "/v1/traffic", "owner=5", "", 200)
 	c.call(a, "GET", "/v1/traffic", "owner=6", "", 404)
-	c.call(a, "DELETE", "/v1/traffic", "owner=6", "", 200) // has no effect
+	c.call(a, "DELETE", "/v1/traffic", "owner=6", "", 200) // ends no run, because no run has this owner
 	if text := c.call(a, "GET", "/v1/traffic", "counts=true&owner=5", "", 200); !strings.Contains(text, `"completed":10`) || strings.Contains(text, "buckets") {
 		c.t.Errorf("counts=true gives %s, want the counts without latencies", text)
 	}

@@ -98,7 +98,7 @@ func (c *caller) waits(a string) {
 		}
 		left <- resp
 	}()
-	for broken := false; !broken; { // rank 1 comes and goes away, until it has met rank 0
+	for broken := false; !broken; { // rank 1 enters and leaves the barrier until it has broken the wait of rank 0
 		short, stop := context.WithTimeout(ctx, 20*time.Millisecond)
 		_, _ = post(short, "/v1/barrier", `{"name":"three","rank":1,"ranks":3}`)
 		stop()
@@ -141,7 +141,7 @@ func (c *caller) claims(ctx context.Context, a string, post func(ctx context.Con
 	if err != nil || resp.StatusCode != http.StatusOK {
 		c.t.Fatal(resp, err)
 	}
-	line, err := bufio.NewReader(resp.Body).ReadString('\n') // the answer has no end
+	line, err := bufio.NewReader(resp.Body).ReadString('\n') // read one line, because the answer does not end
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func TestClaim(t *testing.T) {
 	if _, err := table.Claim(chip, "the printer", "program b", now); err != nil {
 		t.Errorf("a claim after the release: %v", err)
 	}
-	table.Release("the printer", first) // of program a, which has the claim no more
+	table.Release("the printer", first) // program a releases its earlier claim a second time
 	if _, err := table.Claim(chip, "the printer", "program c", now); !errors.As(err, &held) || !strings.Contains(held.Text, "program b") {
 		t.Errorf("a second release ended the claim of another program: %v", err)
 	}

@@ -51,11 +51,12 @@ func (b *builder) own(c int) {
 	}
 }
 
-// parts returns part r of the work for an all-gather: the whole of rank r's part.
+// parts returns a function that gives the place of rank r's part in the work of an all-gather.
 func (b *builder) parts(c int) func(r int) part { return func(r int) part { return part{r * c, c} } }
 
-// shares calls f for each lane with the lane's share of a range: the parts of the planes, and with
-// "halves" each part split between both directions.
+// shares calls f for each lane with a function that returns the lane's share of a range. The planes share
+// the range equally. With "halves", the two directions of a plane share the plane's part. Without
+// "halves", each direction carries the whole of it.
 func (b *builder) shares(halves bool, f func(lane, dir int, share func(part) part)) {
 	for plane := range b.planes {
 		for dir := range 2 {

@@ -71,9 +71,9 @@ func (s *Schedule) Check() error {
 	return s.circle()
 }
 
-// has reports whether the sender of a move has the elements once it may send: from the move in
-// SendAfter, from the moves that are taken before that move, or from
-// the copies of its input.
+// has reports whether the sender of a move has the move's elements when the sender may send. The
+// elements come from the move in SendAfter, from moves that the sender must take before the move in
+// SendAfter, or from copies of the sender's input.
 func (s *Schedule) has(m *Move) bool {
 	var parts []part
 	for i, steps := m.SendAfter, 0; i >= 0 && i < len(s.Moves) && steps < len(s.Moves); i, steps = s.Moves[i].TakeAfter, steps+1 {

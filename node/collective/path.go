@@ -109,7 +109,7 @@ func grid(t *topo.Topology, chips []wire.FabricNodeID, number map[wire.FabricNod
 		out = append(out, number[n])
 	}
 	if rows%2 == 1 && cols%2 == 1 && rows > 1 && cols > 1 && (m.WrapX && cols == m.Cols || m.WrapY && rows == m.Rows) {
-		return nil // a wrap may close a ring, which the search finds
+		return nil // the search may find a ring through a cable that wraps
 	}
 	return out
 }

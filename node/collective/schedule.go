@@ -144,7 +144,7 @@ func (c *Call) OutCount(rank, n int) int {
 // Take says what the receiver of a move does with the elements.
 type Take uint8
 
-// The takes. The sign ∘ is the operation of the call.
+// The values of Take. The sign ∘ is the operation of the call.
 const (
 	Store   Take = iota // work = received
 	Combine             // work = received ∘ input: the receiver adds its own input

@@ -25,7 +25,7 @@ type DownedLink struct {
 	SinceS     *float64          `json:"since_seconds"`    // time for which the cable has carried no frames; null if the source does not know, or does not answer
 	By         *wire.Channel     `json:"by_channel"`       // channel whose cable carries the link's frames meanwhile; null: no other cable carries the frames
 	Retrains   int               `json:"retrains"`         // number of retrains of the source's end in the source's present incarnation
-	DowntimeS  float64           `json:"downtime_seconds"` // time for which the source's end was down in the source's present incarnation
+	DowntimeS  float64           `json:"downtime_seconds"` // time for which the source's end was down since this end first came up in the source's present incarnation
 }
 
 // LinkDiff is the result of comparing the declared cables with the cables that are up.

@@ -109,7 +109,7 @@ func TestHungKernel(t *testing.T) {
 	defer cancel()
 	exits := make(fabric.Exits, 4)
 	nodes, s := started(ctx, t, f, exits)
-	logs(t, f, nodes, "all chips answer") // a program that waits for the chip that hangs starts no job
+	logs(t, f, nodes, "all chips answer") // wait, because a program that still waits for the hanging chip would start no job
 	if err := s.InlineWrite(ctx, nodes[1], shiftTile.Addr(0x1000), 1); err != nil {
 		t.Logf("the chip hung before it answered: %v", err)
 	}

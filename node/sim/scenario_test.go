@@ -30,7 +30,7 @@ func TestShippedScenarios(t *testing.T) {
 			t.Parallel()
 			text, _ := scenario.Source(name)
 			s, m := parsed(t, name, text)
-			if name != "timeout" { // which is about too much of it
+			if name != "timeout" { // this scenario needs all its traffic, because it shows what too much traffic does
 				s = s.Thin(thin)
 			}
 			rep, err := Play(PlayConfig{Scenario: s, Topology: m, Seed: 1})

@@ -46,7 +46,7 @@ const (
 	edmRanks         = "node/session/collective, edm"
 	edmSize          = 16 << 20
 	sumPackets       = 100000  // packets of the traffic between neighbours
-	sumLong          = 1 << 20 // shortest size whose bytes × hops say anything about the time
+	sumLong          = 1 << 20 // smallest size in bytes for which the time is compared with the bytes × hops; the latency decides the time of smaller sizes
 	sumWrites        = 2000
 	sumWriteSize     = 64
 	neighbourTraffic = "neighbour-exchange"

@@ -1,12 +1,11 @@
 //go:build ignore
 
-// Credits in C: what a sender with few credits reaches without Go, links or
-// memory. Two processes with plain connected UDP sockets. The one sends packets
-// of SIZE bytes with segmentation offload, at most EACH packets per call, while
-// it has credits. At first it has SLOTS credits. The other process receives, and returns
-// the credits of what it received with one small datagram for each receive. A
-// process that waits for a datagram looks for it again and again for POLL
-// microseconds, and then sleeps.
+// Credits in C: the program measures what a sender with few credits reaches without Go, links or
+// memory. Two processes have plain connected UDP sockets. The sender sends packets of SIZE bytes
+// with segmentation offload, at most EACH packets per call, while the sender has credits. At first,
+// the sender has SLOTS credits. After each receive, the receiver returns the credits of the
+// received packets with one small datagram. A process that waits for a datagram polls its socket
+// for POLL microseconds, and then sleeps.
 //	credits SLOTS EACH SIZE POLL MILLISECONDS [NEAR-CORE FAR-CORE]
 // prints the bytes per second.
 #define _GNU_SOURCE

@@ -20,7 +20,7 @@ import (
 const (
 	hostBlock = 1 << 20                // bytes of one request
 	hostSpan  = time.Second            // time of each figure
-	hostTile  = wire.Channel(10)       // tile whose queues the host uses; it has no cable on an n300
+	hostTile  = wire.Channel(10)       // tile whose queues the host uses; the tile has no cable on an n300
 	hostWait  = firmware.AnswerTimeout // a request that takes longer fails the run
 )
 

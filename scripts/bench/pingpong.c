@@ -1,8 +1,8 @@
 //go:build ignore
 
-// A UDP ping-pong in C: what a round trip costs without Go. Two processes with
-// plain blocking connected sockets; the one sends SIZE bytes COUNT times, one
-// at a time, the other sends back what comes.
+// A UDP ping-pong in C: the program measures what a round trip costs without Go. Two processes have
+// plain blocking connected sockets. One process sends SIZE bytes COUNT times, one datagram at a
+// time. The other process sends each datagram back.
 //	pingpong COUNT SIZE
 // prints the median and the 99th percentile of the round trips, in nanoseconds.
 #define _GNU_SOURCE

@@ -1,10 +1,11 @@
 //go:build ignore
 
-// Writes words of 4 bytes, one at a time, through the Unix socket of a chip: what the socket costs without
-// Go. The format of the frames stands in the documentation of package node/admin/attach.
+// Writes words of 4 bytes, one at a time, through the Unix socket of a chip, to measure what the
+// socket costs without Go. The documentation of package node/admin/attach describes the frames.
 //	words SOCKET MESH CHIP ADDRESS MILLISECONDS
-// writes inline words to an address (an offset and two coordinates, as in a frame) of a chip for a time, and
-// prints the number of words per second. The program polls for 100 microseconds, and then sleeps.
+// writes inline words to an address of a chip for a time, and prints the number of words per
+// second. ADDRESS is a number with an offset and two coordinates, as in a frame. The program polls
+// for 100 microseconds, and then sleeps.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>

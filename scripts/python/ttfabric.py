@@ -286,7 +286,7 @@ class Chip:
         return _result(self._do(dst, 255, 0, 0, _PROBE, plane)).nanoseconds / 1e9
 
     def flush(self, dst: str, *, plane: int = 0) -> None:
-        """Waits until all posted commands to dst have ended. Raises FabricError if some were missed."""
+        """Waits until all posted commands to dst have ended. Raises FabricError if one was not performed, or perhaps not performed."""
         missed = _result(self._do(dst, 255, 0, 0, _PROBE | _FLUSH, plane)).missed
         if missed:
             raise FabricError(f"chip {dst}: {missed} posted packets were not performed, or perhaps not performed", "unknown")
@@ -334,7 +334,7 @@ class Chip:
         return int(struct.unpack_from("<I", answer)[0])
 
     def barrier_of(self, name: str, rank: int, ranks: int, timeout: Optional[float] = None) -> None:
-        """Waits until all ranks have called with this name at this chip. Raises RankLeft if one goes away."""
+        """Waits until all ranks have called barrier_of with this name at this chip. Raises RankLeft if a rank goes away."""
         body = struct.pack("<II", rank, ranks) + name.encode()
         self._long(_BARRIER, body, timeout, f"not all {ranks} ranks came to barrier {name!r}")
 
@@ -576,7 +576,7 @@ class HTTPChip(Chip):
         return int(self._json("POST", "/v1/wait", body, timeout, f"the word at {addr:#x} did not become {value}")["word"])
 
     def barrier_of(self, name: str, rank: int, ranks: int, timeout: Optional[float] = None) -> None:
-        """Waits until all ranks have called with this name at this chip. Raises RankLeft if one goes away."""
+        """Waits until all ranks have called barrier_of with this name at this chip. Raises RankLeft if a rank goes away."""
         self._json("POST", "/v1/barrier", {"name": name, "rank": rank, "ranks": ranks}, timeout,
                    f"not all {ranks} ranks came to barrier {name!r}")
 

@@ -71,8 +71,8 @@ def _machine(chip: Chip) -> Tuple[Sequence[int], Sequence[int], int]:
 
 
 def place(chip: Chip, number: int, chips: Sequence[str]) -> int:
-    """Returns the address of offset 0 in the tile of a socket's number: of the Tensix tiles that work on all chips of the
-    fabric, the last one has number 0."""
+    """Returns the address of offset 0 in the tile of a socket's number. Sockets use the Tensix tiles that work on all chips
+    of the fabric. Number 0 has the last of these tiles, number 1 the one before."""
     xs, ys, _ = _machine(chip)
     left = number
     for y in reversed(ys):
@@ -91,7 +91,7 @@ def place(chip: Chip, number: int, chips: Sequence[str]) -> int:
 
 
 class _End:
-    """What both ends share."""
+    """What a Sender and a Receiver have in common."""
     _role = 0
 
     def __init__(self, chip: Chip, peer: str, *, number: int = 0, size: int = 1 << 20, page: int = 1, plane: int = 0,
@@ -100,8 +100,8 @@ class _End:
         """Opens the end, and waits at most timeout seconds until the other end has come.
 
         Both ends need the same number, size (of the FIFO, in bytes), page and plane. The tile of a number depends on all
-        chips of the fabric. A rank knows them; another program names them in chips, or gives the addresses of both blocks
-        in at and peer_at.
+        chips of the fabric. A rank knows all chips. Another program names all chips in chips, or gives the addresses of both
+        blocks in at and peer_at.
         """
         if not 1 <= page <= size <= 1536 << 10 or size % page:
             raise ValueError(f"a FIFO of {size} bytes with pages of {page}: want at most 1536 KiB, and a multiple of the page")
@@ -216,7 +216,8 @@ class _End:
             raise ValueError("the socket is closed")
 
     def _repeat(self, command: Callable[[], None], after: Optional[int] = None) -> None:
-        """Performs a command for the other end, and repeats it while it gets lost. For an increment, after is the counter's value afterwards.
+        """Performs a command for the other end, and repeats a command that got lost. For an increment, after is the counter's
+        value after the increment.
 
         If nobody knows whether the command was performed, a look at the other end's block decides. A chip that has answered this
         look never performs the earlier command.

@@ -99,8 +99,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestMoreBatchesThanTheChipTakes submits batches to many destinations at once. The chip, which takes
-// MaxBatches, must refuse none, and all batches must get their results.
+// TestMoreBatchesThanTheChipTakes submits batches to many destinations at once. The chip takes at most
+// MaxBatches batches at once. The chip must refuse no batch, and all batches must get their results.
 func TestMoreBatchesThanTheChipTakes(t *testing.T) {
 	t.Parallel()
 	const all = 31 * maxBatchesTo // more than MaxBatches
@@ -141,7 +141,7 @@ func TestMoreBatchesThanTheChipTakes(t *testing.T) {
 		})
 	}
 	<-full
-	time.Sleep(100 * time.Millisecond) // without a limit in all, more batches arrive
+	time.Sleep(100 * time.Millisecond) // time for further batches to arrive, which the limit for all batches must prevent
 	close(release)
 	calls.Wait()
 	if most > maxBatches {

@@ -54,7 +54,7 @@ type Placement int
 
 // The placements without a dimension.
 const (
-	Replicated Placement = -1 // each chip holds the same
+	Replicated Placement = -1 // each chip holds the same elements
 	Partial    Placement = -2 // each chip holds a term; the tensor is the reduction of the terms
 )
 
@@ -77,8 +77,8 @@ type MeshTensor struct {
 	Parts []*Tensor    // by chip
 }
 
-// Mover runs an exchange on one group of chips, on a fabric or elsewhere. In and out are the packed parts of each
-// chip of the group. Reductions are the Mover's choice of sum, minimum, maximum or product.
+// Mover runs an exchange on one group of chips, on a fabric or elsewhere. The values in and out are the packed parts
+// of each chip of the group. The Mover chooses the reduction: sum, minimum, maximum or product.
 type Mover func(x *Exchange, group []int, in [][]byte) (out [][]byte, err error)
 
 // part returns the shape of a chip's part.

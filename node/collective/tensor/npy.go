@@ -24,7 +24,7 @@ const MaxHeader = 10000
 // magic is the first bytes of an .npy file, before the version.
 const magic = "\x93NUMPY"
 
-// headerUnit is the unit of the place of the first element in an .npy file, in bytes.
+// headerUnit is the alignment of the first element in an .npy file, in bytes.
 const headerUnit = 64
 
 // npyTypes are the names of the types in an .npy file. Numpy has no bfloat16: the extension ml_dtypes writes "V2", and
@@ -92,7 +92,7 @@ func DecodeNPY(file []byte) (t Type, s Shape, elements []byte, err error) {
 	case (v == NPY2 || v == NPY3) && len(rest) >= 4:
 		n, rest = int(binary.LittleEndian.Uint32(rest)), rest[4:]
 	case v == NPY1 || v == NPY2 || v == NPY3:
-		return fail("it ends within the length of the header")
+		return fail("the file ends within the length of the header")
 	default:
 		return fail("version %d.%d: want 1.0, 2.0 or 3.0", v[0], v[1])
 	}
@@ -149,7 +149,8 @@ func parseDescr(descr string) (t Type, big bool, err error) {
 	return 0, false, fmt.Errorf("elements of type %q: want f4, i4, u1, u2, u4, or V2 for bfloat16; convert the array with astype", descr)
 }
 
-// reorder copies elements between the two orders of indexes. With to, the first index becomes the fastest.
+// reorder copies elements between the two orders of indexes. If "to" is true, the first index becomes the fastest;
+// otherwise, the last index becomes the fastest.
 func reorder(s Shape, size int, in []byte, to bool) []byte {
 	out := make([]byte, len(in))
 	at := make([]int, len(s))

@@ -87,8 +87,8 @@ func (r route) gather(t *testing.T, x *Exchange, in [][]byte, outs []*Tensor) {
 	}
 }
 
-// scatter runs a reduce-scatter in the guide's order: the chip before chip f begins the sum of fracture f, and the sum
-// travels to the chips before, up to chip f.
+// scatter runs a reduce-scatter in the guide's order: the chip before chip f begins the sum of fracture f. From each
+// chip, the sum travels to the chip before, up to chip f.
 func scatter(t Type, size int, in [][]byte) (out [][]byte) {
 	n := len(in)
 	for f := range n {

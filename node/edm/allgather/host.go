@@ -96,7 +96,7 @@ func (s *Settings) check(p *edm.Path) error {
 	case s.Workers < 1 || 2*s.Workers > edm.MaxChannels:
 		return fmt.Errorf("%d workers: want 1 to %d", s.Workers, edm.MaxChannels/2)
 	case s.Inner < 0 || s.Inner > 0 && s.Pages%s.Inner != 0:
-		return fmt.Errorf("%d of %d pages of a slice together: want a divisor", s.Inner, s.Pages)
+		return fmt.Errorf("%d pages of a slice side by side: want a divisor of the %d pages of the slice", s.Inner, s.Pages)
 	case s.Layout > edm.Sharded || s.Scheme > Halfway:
 		return fmt.Errorf("layout %d and scheme %d are unknown", s.Layout, s.Scheme)
 	case !p.Ring && s.Scheme != Halfway:

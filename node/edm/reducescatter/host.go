@@ -3,8 +3,8 @@
 //
 // As in the guide, a worker is one kernel. In the first step, the worker of chip c sends a slice of fracture c + 1 to
 // the chip before. In each further step, the worker takes a packet, adds its own pages, and sends the packet on. In the
-// last step, the worker stores the sum of fracture c. So the order of the sum is fixed: fracture f begins at the chip
-// before chip f, and travels to the chips before until it reaches chip f.
+// last step, the worker stores the sum of fracture c. So the order of the sum is fixed: the sum of fracture f begins at
+// the chip before chip f. From each chip, the sum travels to the chip before, until the sum reaches chip f.
 //
 // No chip has space for whole fractures under way. A slice is therefore at most [Buffers] packets, which the buffers
 // between two workers can hold. New refuses larger slices.
@@ -90,7 +90,7 @@ func (s *Settings) check(p *edm.Path) error {
 	case s.Workers < 1 || s.Workers > edm.MaxChannels:
 		return fmt.Errorf("%d workers: want 1 to %d", s.Workers, edm.MaxChannels)
 	case s.Inner < 0 || s.Inner > 0 && s.Pages%s.Inner != 0:
-		return fmt.Errorf("%d of %d pages of a fracture together: want a divisor", s.Inner, s.Pages)
+		return fmt.Errorf("%d pages of a fracture side by side: want a divisor of the %d pages of the fracture", s.Inner, s.Pages)
 	case s.Slice < 0 || s.Slice > Buffers:
 		return fmt.Errorf("slices of %d packets: all chips of the ring would wait to send; want 1 to %d", s.Slice, Buffers)
 	case s.Layout > edm.Sharded:

@@ -140,8 +140,8 @@ func TestReadOnly(t *testing.T) {
 	want(t, h, call{path: "/api/machine"}, http.StatusOK, `"control":false`)
 }
 
-// TestHost checks that only hosts of loopback are served, so that a page of another site gets nothing by a
-// name that its owner points to 127.0.0.1.
+// TestHost checks that the server serves only calls whose header names loopback. A page of another site
+// therefore gets nothing by a name that the owner of the site points to 127.0.0.1.
 func TestHost(t *testing.T) {
 	_, h := handler(t)
 	for _, host := range []string{"evil.example", "evil.example:8480", "127.0.0.1.evil.example", "localhost.evil.example:8480", "10.0.0.1:8480", "0.0.0.0:8480", "[fe80::1]:8480", "", "127.0.0.1:8480:1"} {

@@ -46,9 +46,9 @@ func secured(h http.Handler) http.Handler {
 	})
 }
 
-// loopbackHost reports whether a header Host names this machine's loopback. The port may be any, because
-// ssh may forward another port. A page of another site cannot have such a host, also not by a
-// name that its owner points to 127.0.0.1.
+// loopbackHost reports whether a header Host names this machine's loopback. Any port is accepted,
+// because ssh may forward another port. If the owner of another site points a name to 127.0.0.1, calls
+// of that site's pages have this name in the header, and the server refuses the calls.
 func loopbackHost(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {

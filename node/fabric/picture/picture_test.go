@@ -329,7 +329,7 @@ func TestDetail(t *testing.T) {
 	}
 }
 
-// TestRoute checks the cables of a route, round a cut and without a way.
+// TestRoute checks the cables of a route, round a cut and without a route.
 func TestRoute(t *testing.T) {
 	x, m := machineOf(t, "t3000")
 	plan, err := route.New(x, route.Config{})

@@ -5,7 +5,7 @@ import (
 	"ttfabric/wire"
 )
 
-// Route is the way of packets from one chip to another, by the present tables.
+// Route is the route of packets from one chip to another, by the present tables.
 type Route struct {
 	Src   string `json:"src"`
 	Dst   string `json:"dst"`
@@ -27,7 +27,7 @@ type Hop struct {
 	Member bool   `json:"member,omitempty"` // the chip To gets the multicast
 }
 
-// Route returns the way of requests from src to dst on a plane of plan.
+// Route returns the route of requests from src to dst on a plane of plan.
 func (m *Machine) Route(plan *route.Plan, src, dst wire.FabricNodeID, plane wire.Plane) Route {
 	r := Route{Src: src.String(), Dst: dst.String(), Plane: int(plane), Hops: []Hop{}}
 	if src == dst {

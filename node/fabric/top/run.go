@@ -22,7 +22,8 @@ type Options struct {
 // onceStates is the number of states after which [Options.Once] shows the screen: rates need two.
 const onceStates = 2
 
-// Sequences of a terminal: another screen without a cursor, and back.
+// Control sequences of a terminal: begin shows the alternate screen without a cursor, home clears the
+// screen, and end shows the first screen again.
 const (
 	begin = "\x1b[?1049h\x1b[?25l"
 	home  = "\x1b[H\x1b[2J"

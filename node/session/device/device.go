@@ -189,7 +189,7 @@ var ErrNoState = errors.New("the header was not prepared for this command: call 
 // With copies the fields that u names from c into the prepared headers, and sends the payload on
 // each link. The argument "many" says whether the call is a multicast. With returns [ErrNoState], and
 // changes no header, if a header was prepared for another kind of command. A header of a unicast does
-// not fit a multicast, or the other way round.
+// not fit a multicast, and a header of a multicast does not fit a unicast.
 func (ls Links) With(u Update, c wire.Command, many bool, payload []byte) error {
 	for i := range ls {
 		if h := &ls[i].Header; !ls[i].ready || h.Command.Type != c.Type || h.Many() != many {

@@ -138,7 +138,8 @@ void Chip::lend(Memory *memory) {
     if (fd_ >= 0 && !startLend()) lost("the chip does not take the host's memory");
 }
 
-// startLend tells the chip that it may read and write the host's memory, if there is some.
+// If the driver has lent host memory, startLend tells the chip that the chip may read and write
+// this memory.
 bool Chip::startLend() {
     if (!memory_) return true;
     uint8_t b[headLen + 8];
@@ -154,7 +155,8 @@ bool Chip::startLend() {
     return true;
 }
 
-// send sends all bytes. While the chip takes none, send receives what has come, so that both ends go on.
+// send sends all bytes. While the socket has no room, send receives the chip's frames, because the
+// chip may wait until its frames are read.
 bool Chip::send(const void *head, size_t n, const void *payload, size_t size) {
     iovec v[2] = {{const_cast<void *>(head), n}, {const_cast<void *>(payload), size}};
     msghdr m{};
@@ -189,9 +191,10 @@ void Chip::room(size_t n) {
     if (to_ + n > in_.size()) in_.resize(std::max(to_ + n, 2 * in_.size()));
 }
 
-// receive reads what has come. With "wait", receive waits for at least one byte. Polling saves the time to wake up
-// this thread. But if all cores are busy, polling keeps the chip from its core, and the answer comes only after
-// spinTime. Most of the next reads then do not poll.
+// receive reads the received bytes. With "wait", receive waits for at least one byte. receive polls
+// before it sleeps, because the wake-up of a sleeping thread takes time. But if all cores are busy,
+// polling keeps the chip from its core, and the answer comes only after spinTime. Most of the next
+// reads then do not poll.
 bool Chip::receive(bool wait, Clock::time_point since) {
     room(1 << 16);
     auto begin = Clock::now();
@@ -223,8 +226,8 @@ bool Chip::receive(bool wait, Clock::time_point since) {
     }
 }
 
-// await receives until the answer to a request has come, and performs what comes before. The result is
-// false if the connection is lost. *done is true if the chip performed the request.
+// await receives until the answer to a request has come, and performs all frames before the answer.
+// The result is false if the connection is lost. *done is true if the chip performed the request.
 bool Chip::await(uint64_t number, void *to, size_t n, bool *done) {
     auto begin = Clock::now();
     for (bool found = false;;) {
@@ -234,7 +237,7 @@ bool Chip::await(uint64_t number, void *to, size_t n, bool *done) {
     }
 }
 
-// frames performs all whole frames that have come.
+// frames performs all frames that have come whole.
 bool Chip::frames(uint64_t number, void *to, size_t n, bool *found, bool *done) {
     while (to_ - from_ >= headLen) {
         uint32_t len = get<uint32_t>(&in_[from_]);
@@ -304,8 +307,8 @@ bool Chip::command(uint8_t type, uint64_t address, uint32_t n, const void *paylo
 }
 
 // A driver that polls words keeps its own core and the core of its chip busy. On a machine with few cores,
-// the chip that must answer the driver's request then gets no core. So the chip holds reads that bring no
-// news, until a word of the last reads has changed.
+// the chip that must answer the driver's request then gets no core. So the chip holds the answer to
+// a repeated read until a word of the last reads has changed.
 bool Chip::read(uint64_t address, void *to, size_t n) {
     if (n == 0 || n > maxWords * wordLen || n % wordLen || address % wordLen) return readAll(address, to, n);
     size_t i = polled(address, n / wordLen);
@@ -321,7 +324,8 @@ bool Chip::read(uint64_t address, void *to, size_t n) {
     return true;
 }
 
-// polled returns the place in polled_ of a read of n words, or polls_ if the read is not there.
+// polled returns the index in polled_ of the read of n words at an address. If polled_ has no such
+// read, polled returns polls_.
 size_t Chip::polled(uint64_t address, size_t n) const {
     size_t i = 0;
     while (i < polls_ && (polled_[i].address != address || polled_[i].n != n)) i++;
@@ -331,10 +335,11 @@ size_t Chip::polled(uint64_t address, size_t n) const {
 // unpoll removes a read from polled_.
 void Chip::unpoll(size_t i) { std::copy(&polled_[i] + 1, &polled_[0] + polls_--, &polled_[i]); }
 
-// hold waits until a word of the driver's last reads has changed, or until the time is over. If a word of
-// read i has changed, hold returns true, and the new words of this read. Otherwise the driver must read the
-// words: some words, such as a heartbeat, change only when they are read. hold forgets other reads whose words
-// have changed, so that the next hold waits for words that the driver knows.
+// hold waits until a word of the driver's last reads has changed, at most for the time holdFirst or
+// holdMost. If a word of read i has changed, hold returns true, and stores the new words of this
+// read in "to". Otherwise the driver must read the words: some words, such as a heartbeat, change
+// only when they are read. hold forgets other reads whose words have changed, so that the next hold
+// waits for words that the driver knows.
 bool Chip::hold(size_t i, void *to) {
     if (!connect()) return false;
     uint8_t b[headLen + holdLen + maxLooks * maxWords * heldLen] = {};

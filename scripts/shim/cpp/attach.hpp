@@ -23,14 +23,14 @@ constexpr size_t maxTransfer = 32 << 10;                 // largest transfer of 
 constexpr size_t maxPath = 107;                          // longest path of a socket, in bytes
 constexpr size_t maxMulticast = 4096;                    // largest payload of a NoC multicast, in bytes
 constexpr size_t maxPosted = 512;                        // largest number of writes without an answer
-constexpr auto answerTime = std::chrono::seconds(10);    // a chip that gives no answer for this time is lost
+constexpr auto answerTime = std::chrono::seconds(10);    // a chip is lost if the chip gives no answer for this time
 constexpr auto retryTime = std::chrono::milliseconds(50);  // time between two attempts to reach a lost chip
 constexpr auto spinTime = std::chrono::microseconds(40); // time for which a read polls before it sleeps
-constexpr size_t maxLooks = 4;                           // reads that a driver makes again and again
-constexpr size_t maxWords = 8;                           // words of such a read; tt-umd polls both indices of a queue by one read of 8 words
-constexpr int maxEqual = 1;                              // reads in a row that bring no news, after which the chip holds a further read that the driver has made just before
-constexpr uint32_t holdFirst = 250, holdMost = 1000;     // longest time of the first hold, and of later holds without news, in µs
-constexpr unsigned spinEvery = 16;                       // of the reads whose last answer came later than spinTime, every spinEvery-th polls
+constexpr size_t maxLooks = 4;                           // largest number of repeated reads of a driver that the client remembers
+constexpr size_t maxWords = 8;                           // largest number of words of a repeated read; tt-umd polls both indices of a queue by one read of 8 words
+constexpr int maxEqual = 1;                              // number of successive reads without a changed word after which the chip holds the next remembered read
+constexpr uint32_t holdFirst = 250, holdMost = 1000;     // longest time of the first holds in µs, and of later holds if no word changes
+constexpr unsigned spinEvery = 16;                       // if the last answer came later than spinTime, only every spinEvery-th read polls
 constexpr int maxNotes = 50;                             // largest number of messages of one process
 
 // Architectures, as in the answer to a hello.
@@ -59,8 +59,9 @@ class Memory {
     virtual bool write(int chip, uint64_t address, const void *from, uint32_t n) = 0;
 };
 
-// Chip is a connection to a chip. If the connection is lost, all bits of reads are 1 and writes are
-// dropped, as with a device that has left the PCIe bus, until the chip runs again.
+// Chip is a connection to a chip. While the connection is lost, all bits of reads are 1 and writes
+// are dropped, as with a device that has left the PCIe bus. When the chip runs again, the Chip
+// connects again.
 class Chip {
   public:
     explicit Chip(std::string path);
@@ -68,7 +69,7 @@ class Chip {
     Chip(const Chip &) = delete;
     Chip &operator=(const Chip &) = delete;
 
-    bool connect();                  // connects if the chip is not connected; returns whether it is
+    bool connect();                  // connects if there is no connection; returns whether there is one then
     bool connected() const { return fd_ >= 0; }
     void forget();                   // closes the connection; the next call connects anew
     int descriptor() const { return fd_; }
@@ -80,19 +81,19 @@ class Chip {
     int mesh() const { return mesh_; }
 
     bool read(uint64_t address, void *to, size_t n);           // waits for the answer; after a failure, sets all bits to 1 and returns false
-    void write(uint64_t address, const void *from, size_t n);  // sends, and does not wait
+    void write(uint64_t address, const void *from, size_t n);  // sends the write, and does not wait for its end
     void multicast(uint64_t rectangle, const void *from, size_t n);  // writes to the Tensix tiles of a rectangle, without waiting
     void flush();                                              // waits until all writes have ended
     void lend(Memory *memory);                                 // lets the chip read and write the host's memory, now and after each new connection
-    void pump();                                               // performs what has come, without waiting
-    void *map(uint32_t x, uint32_t y, size_t *n);              // maps the L1 of an ethernet tile, of n bytes; the map works while the chip is connected; null: the chip refuses, and a message says why
+    void pump();                                               // performs the frames that have come, without waiting
+    void *map(uint32_t x, uint32_t y, size_t *n);              // maps the L1 of an ethernet tile, whose n bytes can be used while the chip is connected; null: the chip has refused, and a message has the reason
 
   private:
     struct Posted {
         uint64_t number, address;
         uint32_t n;
     };
-    struct Look {  // a read of n words of 4 bytes, and what the read has brought
+    struct Look {  // a remembered read: n words of 4 bytes, and the values that the driver got
         uint64_t address;
         size_t n;
         uint32_t words[maxWords];
@@ -117,7 +118,7 @@ class Chip {
     bool told_ = false;  // a message said that the chip is lost
     std::chrono::steady_clock::time_point next_{};
     bool soon_ = false;   // the last answer came within spinTime
-    unsigned late_ = 0;   // reads whose last answer came later
+    unsigned late_ = 0;   // number of reads so far that followed an answer later than spinTime
     std::array<Look, maxLooks> polled_{};  // the driver's last short reads, the oldest first
     size_t polls_ = 0;              // number of reads in polled_
     int equal_ = 0;                 // number of reads in a row that were in polled_ already, with the same words
@@ -130,23 +131,24 @@ class Chip {
     size_t inFlight_ = 0;   // requests without an answer
     std::vector<Posted> posted_;
     std::vector<uint8_t> in_, moved_;
-    size_t from_ = 0, to_ = 0;  // received bytes that are not performed are in_[from_:to_]
+    size_t from_ = 0, to_ = 0;  // in_[from_:to_] are the received bytes whose frames are not performed yet
     Memory *memory_ = nullptr;
     int passed_ = -1;  // file that came with an answer; -1: none
 };
 
-// Fabric is the chips of a running fabric that its host reaches over PCIe.
+// Fabric holds the chips of a running fabric that a host reaches over PCIe.
 class Fabric {
   public:
-    // attach finds the fabric that the environment variable TTFABRIC_NAME names, or the only one that
-    // runs. Of a fabric of several meshes, attach takes the mesh that TTFABRIC_MESH names, or the first.
-    // If there is none, attach returns null and says why.
+    // attach finds the fabric that the environment variable TTFABRIC_NAME names, or the only
+    // running fabric. In a fabric of several meshes, attach takes the mesh that TTFABRIC_MESH
+    // names, or the first mesh. If there is no such fabric or mesh, attach returns null, and the
+    // reason in "why".
     static std::unique_ptr<Fabric> attach(std::string *why);
 
     const std::vector<std::unique_ptr<Chip>> &chips() const { return chips_; }  // sorted by id
     Chip *chip(int id);                                                         // null: none
     bool intact() const;                                                        // all chips are connected
-    void forget();                                                              // closes all connections; for the child after fork(2)
+    void forget();                                                              // closes all connections; a child process calls forget after fork(2)
 
   private:
     std::vector<std::unique_ptr<Chip>> chips_;

@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
     for (int i = 3; i < argc; i++) want.insert(uint32_t(atoi(argv[i])));
     std::mt19937 random(1);
     std::vector<uint8_t> out(1 << 20), in(out.size());
-    std::map<std::pair<uint64_t, uint32_t>, std::pair<uint64_t, uint32_t>> ends;  // each end of a cable, and what it says of the other one
+    std::map<std::pair<uint64_t, uint32_t>, std::pair<uint64_t, uint32_t>> ends;  // each end of a cable, and the other end that this end reports
     for (uint32_t d = 0; d < 32; d++) same("PCI id", s.config(d << 3, 0), want.count(d) ? 0xB1401E52 : 0xffffffff);
     for (uint32_t d : want) {
         for (uint32_t number : {0u, 100u, small - 1, small, small + large - 1}) {

@@ -26,7 +26,7 @@ uint32_t ProbeHost::opened = 0xffffffff;
 
 // Chip is a chip that the discovery has found.
 struct Chip {
-    std::shared_ptr<Host> host;    // of a chip on PCIe: the chip itself; otherwise the chip whose queues lead to it
+    std::shared_ptr<Host> host;    // for a chip on PCIe, the chip itself; for any other chip, the chip whose queues lead to this chip
     std::shared_ptr<Queue> queue;  // null: the chip is on PCIe
     uint64_t at = 0;    // position: bits 48 to 59 of an entry's target
     uint16_t rack = 0;  // rack and shelf, as in an entry
@@ -52,7 +52,7 @@ using End = std::pair<uint64_t, uint32_t>;  // a chip, by its unique id, and a c
 struct Discovery {
     std::map<uint64_t, Chip> chips;  // by unique id
     std::vector<uint64_t> order;
-    std::set<std::pair<End, End>> ends;  // each trained end of a cable, and what the end says of the other one
+    std::set<std::pair<End, End>> ends;  // each trained end of a cable, and the other end that this end reports
 
     void add(uint64_t id, Chip c) {
         same("chips with one unique id", chips.count(id), 0);

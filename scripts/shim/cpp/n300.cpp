@@ -1,6 +1,6 @@
-// The program of part 4 of the "Tenstorrent Wormhole Series", for the chips of a running fabric. The program
-// asks the base firmware of tile E10 for a register of tile E2 of four chips. They are the chip on PCIe, the
-// other chip of the board n300, and two chips that do not exist.
+// The program of part 4 of the "Tenstorrent Wormhole Series", for the chips of a running fabric.
+// The program asks the base firmware of tile E10 for a register of tile E2 of four chips. The four
+// chips are the chip on PCIe, the other chip of the board n300, and two chips that do not exist.
 //
 //   ttfabric up n300 -d
 //   n300                      the environment variable TTFABRIC_NAME names the fabric, if several run

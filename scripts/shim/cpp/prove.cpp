@@ -1,6 +1,7 @@
-// Loads the two libraries as tt-umd does, and checks what a host sees of a running fabric. The chips
-// that the host reaches over PCIe are the expected ones, memory written one way is read the other way,
-// and all bits of reads of a lost chip are 1 until the chip runs again.
+// Loads the two libraries as tt-umd does, and checks what a host sees of a running fabric. The host
+// must reach the expected chips over PCIe. Memory that the host writes in one way must have the
+// same bytes in every other way: by NoC 0 and NoC 1, and by both libraries. All bits of reads of a
+// lost chip must be 1 until the chip runs again.
 //
 //   prove JTAG-LIBRARY TTSIM-LIBRARY CHIPS...    CHIPS: ids of the expected chips
 //   prove -lost JTAG-LIBRARY                     the first chip does not run: waits until it runs again
@@ -13,8 +14,9 @@
 
 #include "driver.hpp"
 
-// proveRemote moves data to the other chip of a chip's board, through every tile with a cable to it, and
-// between. Chips of a Galaxy are all on PCIe, and their boards have routing disabled.
+// proveRemote writes and reads the memory of the other chip of a chip's board, through every tile
+// with a cable to that chip. On a Galaxy, proveRemote does nothing, because all chips are on PCIe
+// and the boards have routing disabled.
 static void proveRemote(const char *what, Host &h, uint32_t id) {
     std::mt19937 random(id);
     std::vector<uint8_t> out(1024), in(1024);
@@ -239,7 +241,7 @@ static void proveSim(Sim &s, Jtag &j, const std::vector<uint32_t> &want) {
         same("3 MiB of DRAM", in == out, 1);
         uint32_t word = d + 7;
         s.write(s.window(bar0, 185, 1, 1, 0x20000, false) - bar0 - 0x1E000000 + bar4, &word, 4);  // window 185 through BAR 4
-        s.read(s.window(bar0, 0, 1, 1, 0x20000, false), &word, 4);  // the write has ended when a read behind it has: the libraries have a connection each
+        s.read(s.window(bar0, 0, 1, 1, 0x20000, false), &word, 4);  // after a read on the same connection, the write has ended; the other library has its own connection
         j.open(d);
         same("a word written through BAR 4", j.read(1, 1, 0x20000, 0), d + 7);
         word = 0xabcd;

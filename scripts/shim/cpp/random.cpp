@@ -1,6 +1,7 @@
 // Writes and reads random places of all chips of a fabric through one of the two libraries, and checks every byte
-// that it reads. Chips on PCIe are reached directly, and every chip through the firmware queues of every chip on
-// PCIe. The program works in turn as tt-umd does, and as luwen does (crates/luwen-pci/src/wormhole/ethernet).
+// that it reads. The program reaches chips on PCIe directly. The program also reaches every chip
+// through the firmware queues of every chip on PCIe. The program works in turn as tt-umd does, and
+// as luwen does (crates/luwen-pci/src/wormhole/ethernet).
 //
 //   random -jtag|-ttsim LIBRARY CHIPS COUNT [SEED]       COUNT writes and reads; no write may fail
 //   random -jtag|-ttsim LIBRARY CHIPS SECONDSs [SEED]    for a time, while links retrain: a write whose fate is unknown is repeated
@@ -12,7 +13,7 @@
 #include "discovery.hpp"
 
 // Limits.
-constexpr unsigned maxSeconds = 120;            // a run makes no progress for this time: it ends
+constexpr unsigned maxSeconds = 120;            // a run ends if the run makes no progress for this time
 constexpr uint32_t window = 16 << 10;           // bytes of each chip's L1 and of each chip's DRAM that the program uses
 constexpr uint32_t longest = 8 << 10;           // longest block in host memory, in bytes
 constexpr uint64_t l1At = 0x30000, dramAt = 0x8000000;
@@ -29,7 +30,7 @@ static void writeHost(uint64_t at, const void *from, uint32_t n) {
     memcpy(&hostMemory[at], from, n);
 }
 
-// Route is the queues of a tile of a chip on PCIe, and a chip.
+// Route leads to a chip through the queues of an ethernet tile of a chip on PCIe.
 struct Route : Queue {
     enum : uint32_t { dram = 0x10, errorCounter = 0x10, unavailable = 1u << 30, unreachable = 1u << 31 };
     uint32_t errors() { return h.word(x, y, requests + errorCounter); }

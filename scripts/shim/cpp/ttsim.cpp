@@ -197,8 +197,8 @@ Target target(Device &d, uint64_t offset, uint32_t size, bool large) {
     fatal("offset 0x%llx of BAR %d is no TLB window", (unsigned long long)offset, large ? 4 : 0);
 }
 
-// toHost performs an access to the host's memory behind Wormhole's PCIe tile. toHost returns false if the
-// target is another one.
+// toHost performs an access to the host's memory behind Wormhole's PCIe tile. If the target is not
+// the host's memory, toHost returns false.
 bool toHost(Device &d, const Target &t, void *to, const void *from, uint32_t size) {
     if (d.chip->arch() != Arch::wormhole || t.x != pcieX || t.y != pcieY || t.address >> 60 || t.offset < hostBase || t.offset + size > hostBase + hostSize) return false;
     bool done = to ? hostMemory.read(d.chip->id(), t.offset - hostBase, to, size) : hostMemory.write(d.chip->id(), t.offset - hostBase, from, size);
@@ -220,7 +220,8 @@ uint32_t &region(Device &d, uint64_t offset, uint32_t size) {
     return d.region[n][reg];
 }
 
-// arc returns the address in the ARC tile of an offset of Wormhole's BAR 0, or 0.
+// arc returns the address in the ARC tile for an offset of Wormhole's BAR 0. For any other offset,
+// arc returns 0.
 uint64_t arc(Device &d, uint64_t offset, uint32_t size) {
     if (d.chip->arch() != Arch::wormhole) return 0;
     if (offset >= csmBar && offset + size <= csmBar + csmLen) return noc(arcX, arcY, csmNoc + (offset - csmBar), false);

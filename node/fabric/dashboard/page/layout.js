@@ -1,10 +1,10 @@
-// Places of chips and ways of cables, in the units of the picture.
+// Places of chips and lines of cables, in the units of the picture.
 export const chipW = 74, chipH = 48;
 const pitchX = 118, pitchY = 94, pad = 40, head = 18, gap = 70, cableGap = 11, stub = 16;
 
 const steps = {E: [1, 0], W: [-1, 0], N: [0, -1], S: [0, 1]};
 
-// arrange returns {chips: [{x, y}], cables: [{path: [...], mid, ...}], meshes, width, height}. The
+// arrange returns {chips: [{x, y}], cables: [{points: [...], mid, ...}], meshes, width, height}. The
 // points x and y of a chip are its centre.
 export function arrange(machine) {
   const size = m => ({w: (m.cols - 1) * pitchX + chipW + 2 * pad, h: (m.rows - 1) * pitchY + chipH + 2 * pad + head});
@@ -27,7 +27,8 @@ export function arrange(machine) {
   return {chips, cables, meshes, width, height};
 }
 
-// ways returns the way of each cable. Cables between the same sides of two chips lie side by side.
+// ways returns the line that stands for each cable. Cables between the same sides of two chips lie
+// side by side.
 function ways(machine, chips) {
   const total = new Map(), seen = new Map();
   const key = c => `${c.a} ${c.b} ${c.dir} ${c.back}`;
@@ -66,8 +67,8 @@ function curve(p, dir, q, back) {
   return {points, mid: points[8], external: true};
 }
 
-// wrap returns the way of a cable between the two ends of a row or column. In a mesh of one row or one
-// column, the way leads round all chips. Otherwise the way has two parts: a stub at each end.
+// wrap returns the line of a cable between the two ends of a row or column. In a mesh of one row or
+// one column, the line leads round all chips. Otherwise the line has two parts: a stub at each end.
 function wrap(c, mesh, chips, off) {
   const a = side(chips[c.a], c.dir, off), b = side(chips[c.b], c.back, off), far = stub + 4 + off;
   if (mesh.rows === 1 || mesh.cols === 1) {

@@ -1,4 +1,4 @@
-// The tab "Route": the way between two chips, by the present tables, with the virtual channels.
+// The tab "Route": the route between two chips, by the present tables, with the virtual channels.
 import {store, on, emit} from "./store.js";
 import {el} from "./dom.js";
 import {call} from "./key.js";

@@ -23,7 +23,7 @@ const (
 	askTime     = 800 * time.Millisecond // longest time for a chip to answer in a round
 	soonest     = 400 * time.Millisecond // shortest time from one round to an early round after an event
 	netemEvery  = 30 * time.Second       // longest time between two questions about impairments
-	detailEvery = 900 * time.Millisecond // for so long, the details of a chip or the balance of packets are not asked again
+	detailEvery = 900 * time.Millisecond // time for which answers about a chip's details and the balance of packets are used again
 )
 
 // Collector keeps the picture of one running fabric. Several goroutines may use a Collector at once.

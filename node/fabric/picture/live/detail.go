@@ -108,9 +108,9 @@ func (c *Collector) Losses(ctx context.Context) (fabric.Balance, error) {
 	})
 }
 
-// Route returns the way of requests between two chips by the present tables, according to the latest
-// answers of the chips. If "all" is true, Route returns the tree of a multicast, see [picture.Machine.Tree]. Route
-// sends no packet.
+// Route returns the route of requests between two chips by the present tables, according to the latest answers of
+// the chips. If "all" is true, Route returns the tree of a multicast, see [picture.Machine.Tree]. Route sends no
+// packet.
 func (c *Collector) Route(src, dst string, plane int, all bool) (r picture.Route, err error) {
 	fab, a, err := c.chip(src)
 	if err != nil {
