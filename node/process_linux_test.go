@@ -59,15 +59,26 @@ func configured(how string) {
 		d, _ := os.ReadDir("/proc/self/task")
 		return d
 	}
-	for _, task := range tasks() {
-		id, _ := strconv.Atoi(task.Name())
-		switch how {
-		case "nice":
-			unix.Setpriority(unix.PRIO_PROCESS, id, int(was.Nice)+5)
-		case "idle":
-			unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE, Nice: was.Nice}, 0)
-		case "kept":
-			unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_BATCH, Nice: was.Nice}, 0)
+	want := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: was.Policy, Nice: was.Nice}
+	switch how {
+	case "nice":
+		want.Nice += 5
+	case "idle":
+		want.Policy = unix.SCHED_IDLE
+	case "kept":
+		want.Policy = unix.SCHED_BATCH
+	}
+	for all := false; !all; { // a thread that starts during a pass may have the policy of a thread that the pass has not changed yet
+		all = true
+		for _, task := range tasks() {
+			id, _ := strconv.Atoi(task.Name())
+			if a, err := unix.SchedGetAttr(id, 0); err == nil && (a.Policy != want.Policy || a.Nice != want.Nice) {
+				all = false
+				if err := unix.SchedSetAttr(id, &want, 0); err != nil {
+					fmt.Println("policy", err)
+					return
+				}
+			}
 		}
 	}
 	undo := ConfigureProcess()
