@@ -50,11 +50,12 @@ All curves of mesh:8x8 take minutes.`,
 			if from == "" || detach {
 				name, _ := c.Flags().GetString("name")
 				hold, err := fabric.StartModel(c.Context(), name, strings.Join(args, ""), from, want)
-				if err == nil {
-					err = tellModel(c, "status")
-				}
-				if err != nil || detach {
+				if err != nil {
 					return err
+				}
+				fmt.Fprintf(c.ErrOrStderr(), "The model %q runs. 'ttfabric down --name %s' removes the model.\n", name, name)
+				if detach {
+					return nil
 				}
 				return hold(c.ErrOrStderr())
 			}
@@ -95,9 +96,12 @@ func tellModel(c *cobra.Command, words ...string) error {
 		return err
 	}
 	r, err := fab.Model(c.Context(), words...)
-	if f, ferr := format(c); err != nil || ferr != nil || f == "json" {
-		return cmp.Or(err, ferr, printJSON(c, r))
+	if err != nil {
+		return err
 	}
-	fmt.Fprintln(c.OutOrStdout(), &r)
+	if f, err := format(c); err != nil || f == "json" {
+		return cmp.Or(err, printJSON(c, r.Reply))
+	}
+	fmt.Fprintln(c.OutOrStdout(), &r.Reply)
 	return nil
 }

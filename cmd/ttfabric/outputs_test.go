@@ -317,6 +317,7 @@ func (o *outputs) happened(home string) {
 	o.prints("model", "--drain --from "+before)
 	o.prints("model", "mesh:2x4 --router reliable")
 	o.prints("model", "mesh:2x2 --router reliable --curves --loads 0.05 --pattern uniform")
+	o.model()
 	o.prints("ls", "")
 	o.prints("inspect", "M0D0")
 	o.prints("inspect", "--losses")
@@ -324,6 +325,28 @@ func (o *outputs) happened(home string) {
 	o.prints("events", "--follow=false")
 	o.prints("mailbox", "M0D1 --via M0D0 --last 64")
 	o.prints("capture", "all --count 20")
+}
+
+// model steers a model, which stops at a deadlock.
+func (o *outputs) model() {
+	at := " --name modelled"
+	o.must(strings.Fields("model mesh:2x2 -d --order none --allow-deadlock --local-first" + at)...)
+	defer o.must("down", "--name", "modelled")
+	o.prints("model status", at)
+	o.prints("model break", "add deadlock"+at)
+	o.prints("model speed", "0.01"+at)
+	traffic := make(chan bool)
+	go func() {
+		defer close(traffic)
+		o.run(strings.Fields("traffic bit-complement --packets 80000 --window 500 --size 256 --timeout 1s" + at)...)
+	}()
+	if out := o.prints("model run", "until deadlock"+at); !strings.Contains(out, `"circle"`) {
+		o.t.Errorf("no circle: %s", out)
+	}
+	o.prints("model step", "10"+at)
+	o.prints("model back", "1ms"+at)
+	o.prints("model stop", at)
+	<-traffic
 }
 
 // jobs lists and stops a job whose kernel waits for ever.

@@ -30,6 +30,7 @@ import (
 	"ttfabric/node/fabric/ranks"
 	"ttfabric/node/firmware/host"
 	"ttfabric/node/model"
+	"ttfabric/node/model/control"
 	"ttfabric/node/noc"
 	"ttfabric/node/output"
 	"ttfabric/node/scenario"
@@ -56,6 +57,7 @@ var printed = map[string][]any{
 	"gossip show": {[]api.GossipView{}}, "gossip cut": {output.GossipChips{}}, "gossip heal": {output.GossipChips{}}, "gossip impair": {output.GossipChips{}}, "gossip keygen": {output.Key{}},
 	"gossip keys install": {[]fabric.KeyRow{}}, "gossip keys list": {[]fabric.KeyRow{}}, "gossip keys remove": {[]fabric.KeyRow{}}, "gossip keys rotate": {[]fabric.KeyRow{}}, "gossip keys use": {[]fabric.KeyRow{}},
 	"snapshot": {output.Snapshot{}}, "snapshot diff": {[]snapshot.Difference{}}, "model": {model.Result{}, []reliable.Number{}, []curves.Row{}},
+	"model status": {control.Reply{}}, "model run": {control.Reply{}}, "model stop": {control.Reply{}}, "model step": {control.Reply{}}, "model back": {control.Reply{}}, "model break": {control.Reply{}}, "model speed": {control.Reply{}},
 	"scenario list": {[]listedScenario{}}, "scenario run": {[]scenario.Report{}}, "events": {api.EventView{}}, "capture": {fabriccapture.Frame{}}, "mailbox": {[]output.Mailbox{}},
 	"wireshark install": {[]wireshark.Step{}}, "wireshark show": {shownWireshark{}}, "record stop": {[]stopped{}}, "replay": {[]replay.Result{}, replay.Record{}, api.EventView{}},
 }

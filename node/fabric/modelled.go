@@ -74,12 +74,12 @@ func (m modelled) LastWords(wire.FabricNodeID) string { return m.dir.LastLine(mo
 
 // Model sends a command to the model of the fabric; see package control. If the fabric is no model, the error has kind
 // [spec.Usage].
-func (f *Fabric) Model(ctx context.Context, words ...string) (control.Reply, error) {
+func (f *Fabric) Model(ctx context.Context, words ...string) (control.Answer, error) {
 	if f.Spec.Runtime != spec.Model {
-		return control.Reply{}, spec.Usagef("fabric %q is no model; 'ttfabric model TOPOLOGY' starts a model", f.Name())
+		return control.Answer{}, spec.Usagef("fabric %q is no model; 'ttfabric model TOPOLOGY' starts a model", f.Name())
 	}
 	if len(f.Running()) == 0 {
-		return control.Reply{}, fmt.Errorf("the model %q does not run; 'ttfabric down --name %s' removes it", f.Name(), f.Name())
+		return control.Answer{}, fmt.Errorf("the model %q does not run; 'ttfabric down --name %s' removes it", f.Name(), f.Name())
 	}
 	r, err := control.Ask(ctx, f.Dir.Path(control.Socket), words...)
 	if u, ok := err.(*control.UsageError); ok {
@@ -144,10 +144,7 @@ func StartModel(ctx context.Context, name, arg, from string, want spec.Spec) (ho
 		_ = f.Remove()
 		return nil, err
 	}
-	return func(out io.Writer) error {
-		fmt.Fprintf(out, "The model %q of %s runs. Ctrl-C removes the model.\n", name, f.Topology)
-		return f.Hold(ctx, out, exits)
-	}, nil
+	return func(out io.Writer) error { return f.Hold(ctx, out, exits) }, nil
 }
 
 // load reads a snapshot, and sets the options of the snapshot.

@@ -147,7 +147,8 @@ func (m *Machine) After(d time.Duration, f func()) {
 // ErrForgotten is the error of [Machine.Back] if the machine has forgotten its inputs.
 var ErrForgotten = fmt.Errorf("the model keeps at most %d inputs, and %d MiB of payloads; this run had more, so the model cannot go back", MaxInputs, MaxInputBytes>>20)
 
-// Back goes back to an instant, by a replay from the seed. The inputs after this instant are forgotten. Back changes
+// Back goes back to an instant, by a replay from the seed. Back makes the inputs up to and at this instant again, and
+// forgets all later inputs. Back changes
 // nothing if it returns an error.
 func (m *Machine) Back(to mono.Time) error {
 	if m.log.lost {

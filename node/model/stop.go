@@ -137,8 +137,7 @@ type stops struct {
 	last    int         // number of the latest breakpoint
 	until   *breakpoint // condition of the run under way; nil: none
 	tracker capture.Tracker
-	look    mono.Time // when the machine looks for deadlocks next
-	hit     *Hit      // what happened in the present event
+	hit     *Hit // what happened in the present event
 }
 
 // all returns the breakpoints and the condition of the run under way.
@@ -346,11 +345,9 @@ func (m *Machine) Go(until mono.Time, events int) (*Hit, error) {
 		at, timed := s.timed(m)
 		end := mono.Min(until, at)
 		looks := slices.ContainsFunc(s.all(), func(p *breakpoint) bool { return p.c.kind == deadlock || p.c.kind == idle })
+		look := m.begin.Add((m.Elapsed()/lookEvery + 1) * lookEvery)
 		if looks {
-			if s.look <= m.Now() {
-				s.look = m.Now().Add(lookEvery)
-			}
-			end = mono.Min(end, s.look)
+			end = mono.Min(end, look)
 		}
 		if m.tick != nil {
 			m.tick(max(m.Now(), mono.Min(end, m.Next())))
@@ -359,7 +356,7 @@ func (m *Machine) Go(until mono.Time, events int) (*Hit, error) {
 		if err != nil {
 			return nil, err
 		}
-		if looks && m.Now() >= s.look {
+		if looks && m.Now() >= look {
 			s.looks(m)
 		}
 		if timed != nil && m.Now() >= at && s.hit == nil {

@@ -1,6 +1,6 @@
 // Package control steers a model: a fabric in virtual time that one process simulates ('ttfabric up --runtime
 // model'). The process of the model has a Unix socket in the fabric's run folder. Commands send words to this
-// socket, and get a [Reply]. Only the user of the fabric can enter the run folder, so that the socket needs no key.
+// socket, and get an [Answer]. Only the user of the fabric can enter the run folder, so that the socket needs no key.
 package control
 
 import (
@@ -34,13 +34,18 @@ const (
 
 // Body is a command for a model.
 type Body struct {
-	Words []string `json:"words"`
+	Words []string `json:"words"` // the command, as the user wrote it
 }
 
-// Reply is the answer of a model.
+// Reply says how far a model has come, and why the model stands still.
 type Reply struct {
 	State
-	Hit      *Hit            `json:"hit,omitempty"`      // the condition that stopped the model
+	Hit *Hit `json:"hit,omitempty"` // the condition that stopped the model; left out while the model runs
+}
+
+// Answer is the answer of a model to a command.
+type Answer struct {
+	Reply
 	Snapshot json.RawMessage `json:"snapshot,omitempty"` // answer to "snapshot"
 	Error    string          `json:"error,omitempty"`    // why the model did not carry out the command
 	Usage    bool            `json:"usage,omitempty"`    // the error is about the words of the command
@@ -61,33 +66,33 @@ type State struct {
 
 // Breakpoint is a condition at which a model stops, until somebody deletes the breakpoint.
 type Breakpoint struct {
-	ID        int    `json:"id"`
-	Condition string `json:"condition"`
-	Hits      int    `json:"hits"` // number of times that the breakpoint stopped the model
+	ID        int    `json:"id"`        // number of the breakpoint
+	Condition string `json:"condition"` // the condition, as the user wrote it
+	Hits      int    `json:"hits"`      // number of times that the breakpoint stopped the model
 }
 
 // Hit says which condition stopped a model.
 type Hit struct {
 	Breakpoint int    `json:"breakpoint,omitempty"` // number of the breakpoint; 0: the condition of 'run until'
-	Condition  string `json:"condition"`
-	Nanos      int64  `json:"time_ns"` // virtual time since all links were up, in nanoseconds
-	What       string `json:"what"`    // what happened, as a clause
-	Circle     []Wait `json:"circle,omitempty"`
+	Condition  string `json:"condition"`            // the condition, as the user wrote it
+	Nanos      int64  `json:"time_ns"`              // virtual time since all links were up, in nanoseconds
+	What       string `json:"what"`                 // what happened, as a clause
+	Circle     []Wait `json:"circle,omitempty"`     // for a deadlock: the full channels that wait for each other
 }
 
 // Wait is a full channel of a circle of waits. The first packet of the channel waits for room in the channel of the
 // next Wait.
 type Wait struct {
-	Chip    wire.FabricNodeID `json:"chip"`
-	Channel wire.Channel      `json:"channel"`
-	VC      string            `json:"vc"`
+	Chip    wire.FabricNodeID `json:"chip"`             // chip of the channel
+	Channel wire.Channel      `json:"channel"`          // channel of the port
+	VC      string            `json:"vc"`               // virtual channel
 	Side    string            `json:"side"`             // receiver or sender
 	Sender  int               `json:"sender,omitempty"` // number of the sender channel
 	Packets int               `json:"packets"`          // packets in the channel
 	Slots   int               `json:"slots"`            // packets for which the channel has room
-	Src     wire.FabricNodeID `json:"src"`              // source and destination of the first packet
-	Dst     wire.FabricNodeID `json:"dst"`
-	AgeNS   int64             `json:"age_ns"` // how long the first packet has been in the channel, in whole milliseconds
+	Src     wire.FabricNodeID `json:"src"`              // source of the first packet
+	Dst     wire.FabricNodeID `json:"dst"`              // destination of the first packet
+	AgeNS   int64             `json:"age_ns"`           // how long the first packet has been in the channel, in whole milliseconds
 }
 
 // String says which packets wait where.
@@ -170,9 +175,9 @@ type UsageError struct{ Text string }
 // Error returns the text.
 func (e *UsageError) Error() string { return e.Text }
 
-// Ask sends a command to the model with the given socket, and returns the reply. Ask waits until the model has carried
+// Ask sends a command to the model with the given socket, and returns the answer. Ask waits until the model has carried
 // out the command, or ctx ends.
-func Ask(ctx context.Context, socket string, words ...string) (r Reply, err error) {
+func Ask(ctx context.Context, socket string, words ...string) (r Answer, err error) {
 	b, err := json.Marshal(Body{words})
 	if err != nil {
 		return r, err

@@ -30,7 +30,7 @@ func (x *Model) serve(l net.Listener, kernels kernel.Table) {
 	mux.HandleFunc("POST "+control.Path, func(w http.ResponseWriter, r *http.Request) {
 		var b control.Body
 		err := json.NewDecoder(io.LimitReader(r.Body, control.MaxBody)).Decode(&b)
-		var reply control.Reply
+		var reply control.Answer
 		if err == nil {
 			reply, err = x.do(r.Context(), b.Words, kernels)
 		}
@@ -51,7 +51,7 @@ func usage(format string, args ...any) error {
 }
 
 // do carries out a command.
-func (x *Model) do(ctx context.Context, words []string, kernels kernel.Table) (r control.Reply, err error) {
+func (x *Model) do(ctx context.Context, words []string, kernels kernel.Table) (r control.Answer, err error) {
 	verb, args := "status", words
 	if len(words) > 0 {
 		verb, args = words[0], words[1:]
