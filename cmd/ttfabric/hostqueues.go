@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,9 +22,9 @@ memory. The command reads and shows the queues of each ethernet tile of CHIP.
 The columns Requests and Completions show the write index, the read index and the flags
 of the entries that wait. The word "empty" stands for a completion that the firmware
 has not filled yet. The columns Writes and Reads show how many requests the firmware
-has accepted, and how many have ended. With -o json, the command shows all entries,
-also old ones, and how many requests of each type the firmware has accepted, done and
-refused.`,
+has accepted, and how many have ended. The column "Last error" shows why the last
+request with an error failed. With -o json, the command shows all entries, also old
+ones, and how many requests of each type the firmware has accepted, done and refused.`,
 		Example: "  ttfabric host queues M0D0\n  ttfabric host queues M0D0 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			as, err := format(c)
@@ -43,9 +42,9 @@ refused.`,
 			if as == "json" {
 				return printJSON(c, states)
 			}
-			tw := newTable(c, "Tile", "NoC", "Requests", "Completions", "Writes", "Reads", "Errors")
+			tw := newTable(c, "Tile", "NoC", "Requests", "Completions", "Writes", "Reads", "Errors", "Last error")
 			for _, x := range states {
-				tw.AppendRow([]any{fmt.Sprintf("E%d", x.Channel), x.Tile, x.Requests, x.Completions, x.Writes, x.Reads, x.Errors})
+				tw.AppendRow([]any{fmt.Sprintf("E%d", x.Channel), x.Tile, x.Requests, x.Completions, x.Writes, x.Reads, x.Errors, x.LastError})
 			}
 			tw.Render()
 			return nil
@@ -86,7 +85,7 @@ func newHostWrite() *cobra.Command {
 }
 
 func (m *hostMove) flags(c *cobra.Command) *cobra.Command {
-	c.Flags().StringVar(&m.through, "through", "", "ethernet tile whose queues the command uses, as CHIP/CHANNEL (default: channel 0 of the first chip in the mesh of CHIP that a host reaches over PCIe)")
+	c.Flags().StringVar(&m.through, "through", "", "ethernet tile whose queues the command uses, as CHIP/CHANNEL, such as M0D0/8 for the tile E8 (default: channel 0 of the first chip in the mesh of CHIP that a host reaches over PCIe)")
 	return c
 }
 
@@ -110,8 +109,8 @@ func (m *hostMove) run(c *cobra.Command, args []string) error {
 	} else {
 		return spec.Usagef("length %q: want a number of bytes, at most %d", args[2], maxHost)
 	}
-	if len(b)%4 != 0 {
-		return spec.Usagef("%d bytes: want a multiple of 4 bytes", len(b))
+	if err := host.Check(addr, len(b)); err != nil {
+		return spec.AsUsage(err)
 	}
 	f, dst, err := chipArg(c, args[0])
 	if err != nil {
@@ -119,15 +118,14 @@ func (m *hostMove) run(c *cobra.Command, args []string) error {
 	}
 	by, ch := host.Default(f.Topology, dst)
 	if m.through != "" {
-		chip, channel, _ := strings.Cut(m.through, "/")
-		n, err := strconv.ParseUint(channel, 10, 8)
+		chip, channel, err := host.ParseTile(m.through)
 		if err != nil {
-			return spec.Usagef("--through %q: want CHIP/CHANNEL, such as M0D0/8", m.through)
+			return spec.Usagef("--through: %w", err)
 		}
 		if by, err = chipOf(f.Topology, chip); err != nil {
 			return err
 		}
-		ch = wire.Channel(n)
+		ch = channel
 	}
 	s, err := f.Session(by)
 	if err != nil {
@@ -140,12 +138,12 @@ func (m *hostMove) run(c *cobra.Command, args []string) error {
 	v := output.Memory{Chip: dst, Address: addr.String(), Bytes: len(b)}
 	if m.write {
 		if err := q.Write(c.Context(), dst, addr, b); err != nil {
-			return err
+			return f.HostError(c.Context(), by, ch, err)
 		}
 		return toldMemory(c, &v, fmt.Sprintf("%d bytes written to %s at %s through %s", len(b), dst, addr, q))
 	}
 	if err := q.Read(c.Context(), dst, addr, b); err != nil {
-		return err
+		return f.HostError(c.Context(), by, ch, err)
 	}
 	if as == "json" {
 		text := hex.EncodeToString(b)

@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"context"
+	"errors"
 
 	queues "ttfabric/node/firmware/host"
 	"ttfabric/wire"
@@ -28,4 +29,21 @@ func (f *Fabric) HostStates(ctx context.Context, n wire.FabricNodeID) ([]queues.
 	}
 	queues.AddTypes(states, tiles)
 	return states, nil
+}
+
+// HostError adds the firmware's reason to an error of a request through the queues of a tile. All other errors
+// stay as they are. If another host uses the queues too, the reason may be that of the other host's request.
+func (f *Fabric) HostError(ctx context.Context, n wire.FabricNodeID, ch wire.Channel, err error) error {
+	var r *queues.RequestError
+	if !errors.As(err, &r) {
+		return err
+	}
+	c, failed := f.Client(n)
+	if failed != nil {
+		return err
+	}
+	if tiles, failed := c.HostTiles(ctx); failed == nil && int(ch) < len(tiles) {
+		r.Why = tiles[ch].LastError
+	}
+	return err
 }

@@ -346,6 +346,8 @@ type Tile struct {
 	Out      [2]int       `json:"out"`  // requests and responses that wait for the cable, or for the other end to note them
 	Counters Counters     `json:"counters"`
 
+	LastError string `json:"last_error"` // why the last of the host's requests with an error failed, such as "bad address"; empty: no request has failed
+
 	Types []TypeCounters `json:"types"` // counters by the type of request; a type without requests counts 0
 }
 
@@ -383,6 +385,9 @@ func (m *Machine) Tiles() []Tile {
 		var types typeCounters
 		if t := m.tiles[i]; t != nil {
 			v.Open, v.Counters, types = len(t.open), t.counters.Counters, t.counters.types
+			if t.counters.last != 0 {
+				v.LastError = t.counters.last.String()
+			}
 			for c := range numClasses {
 				v.In[c], v.Out[c] = len(t.in[c].list), len(t.out[c].list)
 			}

@@ -230,6 +230,9 @@ func checkCounters(t *testing.T, name string, was, is Tile, r row) {
 	}
 	if r.want != 0 {
 		want.Errors++
+		if is.LastError != r.want.String() {
+			t.Errorf("%s: last error %q, want %q", name, is.LastError, r.want)
+		}
 	}
 	if is.SQ != want {
 		t.Errorf("%s: submission queue %+v, want %+v", name, is.SQ, want)

@@ -432,6 +432,7 @@ func (t *tile) endIfOver(r *request) {
 			t.counters.Refused++
 		}
 		t.count(ErrorCounter)
+		t.counters.last = r.reason
 		t.tell(e, r.reason)
 	}
 	switch {

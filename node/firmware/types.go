@@ -72,7 +72,8 @@ type typeCounters [NumRequestTypes]TypeCounters
 type tileCounters struct {
 	Counters
 	types   typeCounters
-	reports int // events
+	reports int    // events
+	last    Reason // why the last request with an error failed; 0: no request has failed
 }
 
 // ended counts the end of a request. The reason is 0 for a request without an error.

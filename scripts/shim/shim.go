@@ -32,10 +32,10 @@ const (
 //go:embed build cpp/attach.hpp cpp/attach.cpp cpp/jtag.cpp cpp/ttsim.cpp cpp/n300.cpp
 var sources embed.FS
 
-// Make builds both libraries with the system's C++ compiler into dir, and writes the descriptors of the
-// topology t there. Make makes the folder. The error holds the compiler's messages.
-func Make(ctx context.Context, dir string, t *topo.Topology) error {
-	cluster, err := ClusterDescriptor(t)
+// Make builds both libraries with the system's C++ compiler into dir, and writes the descriptors of a mesh of
+// the topology t there. Make makes the folder. The error holds the compiler's messages.
+func Make(ctx context.Context, dir string, t *topo.Topology, mesh wire.MeshID) error {
+	cluster, err := ClusterDescriptor(t, mesh)
 	if err != nil {
 		return err
 	}
@@ -65,17 +65,20 @@ func Make(ctx context.Context, dir string, t *topo.Topology) error {
 	return nil
 }
 
-// ClusterDescriptor returns the cluster descriptor of a topology with the board ids and unique ids that the
-// chips themselves report to a host. ClusterDescriptor returns an error if no cluster descriptor can describe the
-// topology.
-func ClusterDescriptor(t *topo.Topology) ([]byte, error) {
+// ClusterDescriptor returns the cluster descriptor of a mesh of a topology, with the board ids and unique ids that
+// the chips themselves report to a host. ClusterDescriptor returns an error if the topology has no such mesh.
+func ClusterDescriptor(t *topo.Topology, mesh wire.MeshID) ([]byte, error) {
 	named := *t
 	named.Chips = slices.Clone(t.Chips)
 	for i, id := range board.Identify(t) {
 		c := &named.Chips[i]
 		c.BoardID, c.UniqueID, c.Board = id.Board, id.ASIC, string(id.Kind)
 	}
-	return named.EncodeClusterDescriptor()
+	var cables []topo.FoundCable
+	for _, c := range t.Cables {
+		cables = append(cables, topo.FoundCable{A: c.A, B: c.B})
+	}
+	return named.EncodeCabling(mesh, []string{fmt.Sprintf("Cluster descriptor of mesh %d of %s, as tt-umd reads it.", mesh, t.Name)}, cables, nil)
 }
 
 // keys are the names of the kinds of tiles in a SoC descriptor.

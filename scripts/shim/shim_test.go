@@ -41,7 +41,7 @@ func TestClusterDescriptor(t *testing.T) {
 		machine *topo.Topology
 		masks   string
 	}{{t3000, "harvest_mask: 0}"}, {p150, "harvest_mask: 0, eth_harvesting_mask: 12288, pcie_harvesting_mask: 2}"}} {
-		b, err := ClusterDescriptor(c.machine)
+		b, err := ClusterDescriptor(c.machine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,5 +60,31 @@ func TestClusterDescriptor(t *testing.T) {
 		if n := strings.Count(string(b), c.masks); n != len(c.machine.Chips) {
 			t.Errorf("%s: %d chips have %s, want %d:\n%s", c.machine.Name, n, c.masks, len(c.machine.Chips), b)
 		}
+	}
+}
+
+// A fabric of several meshes has a descriptor for each mesh. The way in which links are secured does not matter.
+func TestClusterDescriptorOfAMesh(t *testing.T) {
+	two, err := topo.Named("2xt3000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	two.Transport, two.Auth = "udp", "psk"
+	ids := board.Identify(two)
+	for mesh := range wire.MeshID(2) {
+		b, err := ClusterDescriptor(two, mesh)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := topo.Load("again.yaml", b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(again.Chips) != 8 || again.Chips[0].UniqueID != ids[8*mesh].ASIC || !strings.Contains(string(b), "ethernet_connections_to_remote_devices") {
+			t.Errorf("mesh %d: %d chips:\n%s", mesh, len(again.Chips), b)
+		}
+	}
+	if _, err := ClusterDescriptor(two, 2); err == nil || !strings.Contains(err.Error(), "has no mesh 2") {
+		t.Errorf("mesh 2: %v", err)
 	}
 }

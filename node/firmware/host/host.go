@@ -13,6 +13,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"ttfabric/node/firmware"
@@ -89,10 +91,14 @@ func (e *BusyError) Error() string {
 type RequestError struct {
 	Request     string // the request, for people
 	Unreachable bool   // a read to whose chip no cable leads, or that got no answer in time; false: the firmware refused the read, or the request is a write
+	Why         string // the firmware's reason, such as "bad address"; empty: unknown
 }
 
 // Error names the request and what is known of the reason.
 func (e *RequestError) Error() string {
+	if e.Why != "" {
+		return e.Request + ": " + e.Why
+	}
 	if e.Unreachable {
 		return e.Request + ": destination unreachable, or no answer in time"
 	}
@@ -219,7 +225,7 @@ func (q *Queues) Read(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr
 		case err != nil:
 			return err
 		case c.Flags&^(firmware.DataBlock) != firmware.RdData:
-			return &RequestError{fmt.Sprintf("read of %d bytes of %s", len(part), e.String()), c.Flags&firmware.DestUnreachable != 0}
+			return &RequestError{Request: fmt.Sprintf("read of %d bytes of %s", len(part), e.String()), Unreachable: c.Flags&firmware.DestUnreachable != 0}
 		case n > 0:
 			copy(part, block)
 		default:
@@ -259,16 +265,35 @@ func (q *Queues) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAdd
 	})
 }
 
+// Check returns an error if no request can read or write n bytes at an address, on any chip.
+func Check(a wire.NocAddr, n int) error {
+	switch {
+	case a.IsRect():
+		return fmt.Errorf("address %s: a request names one tile", a)
+	case a.Offset()%word != 0 || n%word != 0:
+		return fmt.Errorf("%d bytes at %s: want an address and a length that are multiples of %d bytes", n, a, word)
+	}
+	return nil
+}
+
+// ParseTile splits the name of an ethernet tile into its chip and its channel: M0D0/8, M0D0:8 or M0D0/E8.
+func ParseTile(s string) (chip string, ch wire.Channel, err error) {
+	at := strings.LastIndexAny(s, "/:")
+	n, err := strconv.ParseUint(strings.TrimPrefix(s[at+1:], "E"), 10, 8)
+	if at < 0 || err != nil {
+		return "", 0, fmt.Errorf("tile %q: want CHIP/CHANNEL, such as M0D0/8", s)
+	}
+	return s[:at], wire.Channel(n), nil
+}
+
 // parts calls f for the request of each part of b. The kind is RdReq or WrReq.
 func (q *Queues) parts(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, b []byte, kind firmware.Flags, f func(context.Context, firmware.Entry, []byte) error) error {
 	at, known := q.at[dst]
-	switch {
-	case !known:
+	if !known {
 		return fmt.Errorf("chip %s is not in the topology", dst)
-	case a.IsRect():
-		return fmt.Errorf("address %s: a request names one tile", a)
-	case a.Offset()%word != 0 || len(b)%word != 0:
-		return fmt.Errorf("%d bytes at %s: want an address and a length that are multiples of %d bytes", len(b), a, word)
+	}
+	if err := Check(a, len(b)); err != nil {
+		return err
 	}
 	s, err := q.State(ctx)
 	if err == nil && s.Requests.Waiting+s.Completions.Waiting > 0 {

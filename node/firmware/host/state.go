@@ -22,15 +22,16 @@ type State struct {
 	Requests    Queue        `json:"requests"`    // the submission queue
 	Completions Queue        `json:"completions"` // the completion queue
 
-	Types []firmware.TypeCounters `json:"types"` // the firmware's counters by the type of request, from the chip
+	LastError string                  `json:"last_error"` // why the last request with an error failed, such as "bad address", from the chip; empty: no request has failed
+	Types     []firmware.TypeCounters `json:"types"`      // the firmware's counters by the type of request, from the chip
 }
 
-// AddTypes puts the counters of a chip's firmware into the states of the chip's tiles.
+// AddTypes puts the counters of a chip's firmware, and its last errors, into the states of the chip's tiles.
 func AddTypes(states []State, tiles []firmware.Tile) {
 	for i := range states {
 		for _, t := range tiles {
 			if t.Channel == states[i].Channel {
-				states[i].Types = t.Types
+				states[i].LastError, states[i].Types = t.LastError, t.Types
 			}
 		}
 	}
