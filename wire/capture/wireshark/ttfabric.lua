@@ -52,12 +52,15 @@ else
 end
 local floor, byte, format = math.floor, string.byte, string.format
 
-local function bits(v, from, n) return floor(v / 2 ^ from) % 2 ^ n end
+local POWER = {} -- powers of two, which "^" computes slowly
+for i = 0, 32 do POWER[i] = 2 ^ i end
+local function bits(v, from, n) return floor(v / POWER[from]) % POWER[n] end
 
--- before is the signed distance from b to a of 32-bit numbers that wrap.
+-- distance is the signed distance from b to a of 32-bit numbers that wrap.
 local function distance(a, b)
-  local d = (a - b) % 4294967296
-  if d >= 2147483648 then d = d - 4294967296 end
+  local d = a - b
+  if d >= 2147483648 then return d - 4294967296 end
+  if d < -2147483648 then return d + 4294967296 end
   return d
 end
 
@@ -74,7 +77,13 @@ end
 
 local NONE = {} -- an empty table
 
-local function add32(a, n) return (a + n) % 4294967296 end
+-- add32 adds n, which may be below 0, to a 32-bit number that wraps.
+local function add32(a, n)
+  a = a + n
+  if a >= 4294967296 then return a - 4294967296 end
+  if a < 0 then return a + 4294967296 end
+  return a
+end
 
 -- CRC-32C (RFC 3720 §B.4), eight bytes a step: crc_table[k] is for a byte with k more behind it.
 local crc_table = {}
@@ -1332,7 +1341,7 @@ local function frame_tree(tvb, f, r, ctx, root)
       about = packet_tree(whole, 0, whole:len(), #r.whole.frames, root)
     else
       if r.packet and r.packet.number then tree:add(L.reassembled, tvb(f.o, 0), r.packet.number):set_generated() end
-      if f.offset == 0 and n > 0 then about = packet_tree(tvb, f.o + HEAD, n, nil, root) end
+      if f.offset == 0 and n > 0 and not ctx.silent then about = packet_tree(tvb, f.o + HEAD, n, nil, root) end
     end
   end
   if ctx.silent then return "", marks, about ~= nil end
