@@ -52,16 +52,38 @@ else
 end
 local floor, byte, format = math.floor, string.byte, string.format
 
-local function bits(v, from, n) return floor(v / 2 ^ from) % 2 ^ n end
+local POWER = {} -- powers of two, which "^" computes slowly
+for i = 0, 32 do POWER[i] = 2 ^ i end
+local function bits(v, from, n) return floor(v / POWER[from]) % POWER[n] end
 
--- before is the signed distance from b to a of 32-bit numbers that wrap.
+-- distance is the signed distance from b to a of 32-bit numbers that wrap.
 local function distance(a, b)
-  local d = (a - b) % 4294967296
-  if d >= 2147483648 then d = d - 4294967296 end
+  local d = a - b
+  if d >= 2147483648 then return d - 4294967296 end
+  if d < -2147483648 then return d + 4294967296 end
   return d
 end
 
-local function add32(a, n) return (a + n) % 4294967296 end
+-- u8, u16 and u32 read little-endian numbers of a string of bytes, at an offset counted from 0.
+local function u8(b, at) return byte(b, at + 1) end
+local function u16(b, at)
+  local low, high = byte(b, at + 1, at + 2)
+  return low + high * 256
+end
+local function u32(b, at)
+  local b0, b1, b2, b3 = byte(b, at + 1, at + 4)
+  return b0 + b1 * 256 + b2 * 65536 + b3 * 16777216
+end
+
+local NONE = {} -- an empty table
+
+-- add32 adds n, which may be below 0, to a 32-bit number that wraps.
+local function add32(a, n)
+  a = a + n
+  if a >= 4294967296 then return a - 4294967296 end
+  if a < 0 then return a + 4294967296 end
+  return a
+end
 
 -- CRC-32C (RFC 3720 §B.4), eight bytes a step: crc_table[k] is for a byte with k more behind it.
 local crc_table = {}
@@ -394,7 +416,8 @@ local function read_frame(tvb, o, n)
     return f
   end
   f.whole, f.body, f.len = true, body, OVERHEAD + body
-  f.crc = tvb(o + HEAD + body, 4):le_uint()
+  local c0, c1, c2, c3 = byte(tvb:raw(o + HEAD + body, 4), 1, 4)
+  f.crc = c0 + c1 * 256 + c2 * 65536 + c3 * 16777216
   return f
 end
 
@@ -436,8 +459,7 @@ local function read_payload(tvb, f)
     f.grants = f.hello and f.hello.grants
   elseif f.kind == UPDATE then
     if f.length ~= 4 * BASIC_VCS and f.length ~= 4 * NUM_VCS then f.fault = "update" return end
-    f.grants = {}
-    for v = 0, f.length / 4 - 1 do f.grants[v] = { o + 4 * v, 4 } end
+    f.granted = f.length / 4 -- number of grants, from the start of the payload on
   end
 end
 
@@ -445,13 +467,14 @@ end
 
 local results    -- by number of the captured packet and place in it: a list of what was found out of each frame
 local streams    -- by place of capture and session (or cable)
+local sessions   -- the streams of sessions, by place of capture and then by session
 local stream_count
 local assemblies -- by place of capture, addresses, session and channel
 local assembly_count
 local places -- by number of the interface: where its frames were seen
 
 local function forget_all()
-  places = {}
+  places, sessions = {}, {}
   results, streams, stream_count, assemblies, assembly_count = {}, {}, 0, {}, 0
 end
 forget_all()
@@ -480,14 +503,23 @@ end
 
 -- stream_of finds the session of a frame at its place of capture; one without a session is of its cable.
 local function stream_of(place, f, from, to, create)
-  local cable = from < to and from .. "-" .. to or to .. "-" .. from
-  local key = f.session ~= 0 and format("%s %d", place, f.session) or place .. " " .. cable
+  local key
+  if f.session ~= 0 then
+    local at = sessions[place]
+    local known = at and at[f.session]
+    if known then return known end
+    key = format("%s %d", place, f.session)
+  else
+    key = place .. " " .. (from < to and from .. "-" .. to or to .. "-" .. from)
+  end
   local st = streams[key]
   if not st and create then
     st = { index = stream_count, dirs = {}, place = place }
     stream_count = stream_count + 1
     streams[key] = st
     if f.session ~= 0 then
+      sessions[place] = sessions[place] or {}
+      sessions[place][f.session] = st
       for _, port in ipairs(ports_of(place, f, from, to)) do st.follows = st.follows or streams[port] ~= nil end
     end
   end
@@ -498,11 +530,16 @@ end
 -- go by another cable of the same chips, with other ports: then the channel
 -- in the envelope tells the ends apart, or the sequence number where both have the same.
 local function direction_of(st, f, from, to)
+  local last = st.last -- frames of one direction often follow each other
+  if last and last.channel == f.channel and last.from == from and last.to == to then return last.dir end
   local way, back = from .. ">" .. to, to .. ">" .. from
   local other
   for _, d in ipairs(st.dirs) do
     if d.channel == f.channel then
-      if d.ways[way] then return d end
+      if d.ways[way] then
+        st.last = { channel = f.channel, from = from, to = to, dir = d }
+        return d
+      end
       if not d.ways[back] and (not NUMBERED[f.kind] or not d.next or math.abs(distance(f.seq, d.next)) <= REMEMBERED) then other = d end
     end
   end
@@ -681,7 +718,13 @@ local function analyse(tvb, f, r, ctx)
   if peer.base and (NUMBERED[f.kind] or f.kind == UPDATE) then r.rel_ack = distance(f.ack, peer.base) end
   if NUMBERED[f.kind] or f.kind == UPDATE then analyse_ack(peer, f, r, ctx.number, ctx.now) end
   if f.nack and f.kind == UPDATE then peer.cause = peer.cause + 1 end
-  for v, at in pairs(f.grants or {}) do note_grant(peer, v, tvb(at[1], 4):le_uint()) end
+  if f.granted then
+    local b = tvb:raw(f.o + HEAD, 4 * f.granted)
+    for v in pairs(peer.vcs) do
+      if v < f.granted then note_grant(peer, v, u32(b, 4 * v)) end
+    end
+  end
+  for v, at in pairs(f.grants or NONE) do note_grant(peer, v, tvb(at[1], 4):le_uint()) end
 end
 
 ---------------------------------------------------------------- pieces of packets
@@ -758,17 +801,6 @@ local function members_text(tvb, o, n, base)
     end
   end
   return table.concat(parts, ",")
-end
-
--- u8, u16 and u32 read little-endian numbers of a string of bytes, at an offset counted from 0.
-local function u8(b, at) return byte(b, at + 1) end
-local function u16(b, at)
-  local low, high = byte(b, at + 1, at + 2)
-  return low + high * 256
-end
-local function u32(b, at)
-  local b0, b1, b2, b3 = byte(b, at + 1, at + 4)
-  return b0 + b1 * 256 + b2 * 65536 + b3 * 16777216
 end
 
 local function known_node(node) return node.mesh < MAX_MESHES and node.chip < MAX_CHIPS end
@@ -900,6 +932,10 @@ local function ranges_tree(tvb, o, tree, hops, skip)
 end
 
 local function completion_tree(tvb, o, n, tree)
+  if n == 16 and shaded(tree) and tree.silent then -- without exceptions there is nothing to show
+    local b = tvb:raw(o, n)
+    return u32(b, 12) == 0 and (u32(b, 8) - u32(b, 4)) % 4294967296 < 2147483648, ""
+  end
   local count = n >= 16 and tvb(o + 12, 4):le_uint()
   if not count or count > 4 or n ~= 16 + 8 * count then return false end
   if bits((tvb(o + 8, 4):le_uint() - tvb(o + 4, 4):le_uint()) % 4294967296, 31, 1) == 1 then return false end
@@ -1134,7 +1170,7 @@ local function payload_tree(tvb, f, tree)
     return
   end
   for v = 0, NUM_VCS - 1 do
-    local at = f.grants and f.grants[v]
+    local at = f.grants and f.grants[v] or f.granted and v < f.granted and { o + 4 * v, 4 }
     if at then tree:add_le(L.grant, tvb(at[1], at[2])):append_text(" (" .. VCS[v] .. ")") end
   end
   if not f.hello then return end
@@ -1274,7 +1310,8 @@ local function frame_tree(tvb, f, r, ctx, root)
   elseif f.version then
     tree:add(L.crcstatus, tvb(f.o, 0), 2):set_generated()
   end
-  if headers then -- no receiver refused the frame: the snap length of the capture ends in the payload or in the padding
+  if headers and shaded(tree) then -- nobody looks at the fault, which is no fault of the sender
+  elseif headers then -- no receiver refused the frame: the snap length of the capture ends in the payload or in the padding
     tree:add(L.fault, tvb(f.o, f.len), f.fault):append_text(", because the capture's snap length cut the frame off"):set_generated()
   elseif f.refused then
     tree:add(L.fault, tvb(f.o, f.len), "refused"):set_generated()
@@ -1304,7 +1341,7 @@ local function frame_tree(tvb, f, r, ctx, root)
       about = packet_tree(whole, 0, whole:len(), #r.whole.frames, root)
     else
       if r.packet and r.packet.number then tree:add(L.reassembled, tvb(f.o, 0), r.packet.number):set_generated() end
-      if f.offset == 0 and n > 0 then about = packet_tree(tvb, f.o + HEAD, n, nil, root) end
+      if f.offset == 0 and n > 0 and not ctx.silent then about = packet_tree(tvb, f.o + HEAD, n, nil, root) end
     end
   end
   if ctx.silent then return "", marks, about ~= nil end
