@@ -21,7 +21,7 @@ export function routeFrom(i) {
   redraw();
 }
 
-// pick takes a picked chip as an end of the route, and reports whether somebody waits for one.
+// pick takes a picked chip as an end of the route. The result is false if the route needs no chip.
 export function pick(i) {
   if (!picking) return false;
   wanted[picking] = i;
