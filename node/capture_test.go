@@ -117,7 +117,7 @@ func TestCaptureBothEnds(t *testing.T) {
 	arrive := func(k *node.Captured) {
 		if data := string(k.Data); !k.Sent && peers[k.Channel] {
 			if missing[data]--; missing[data] <= 0 {
-				delete(missing, data) // the link may send the datagram again after the loss of another one
+				delete(missing, data) // the link may send the datagram again after the loss of another datagram
 			}
 		}
 	}

@@ -156,7 +156,7 @@ func (n *Node) chipStored(t *mappedTile, off, k int) {
 		return // the host has stored these bytes itself, and may have replaced them meanwhile
 	}
 	if k == wire.RegisterLen && off%wire.RegisterLen == 0 {
-		t.put(off) // as one atomic store, after all earlier stores
+		t.put(off) // stores the word in one atomic store, after all earlier stores
 	} else {
 		copy(t.mem[off:off+k], t.shadow[off:])
 	}

@@ -58,7 +58,7 @@ exec "$REAL_GO" "${args[@]}"
 func newReader(t *testing.T, name, program string) *reader {
 	s := &reader{t: t, name: name, dir: t.TempDir(), hold: t.TempDir()}
 	s.link(checkout, func(e os.DirEntry) bool { return e.Name() != "ttfabric" && e.Name() != "go.mod" })
-	s.link(filepath.Dir(filepath.Join(checkout, name)), func(e os.DirEntry) bool { return !e.IsDir() }) // folders are left out, because a command may make a folder with the name of one
+	s.link(filepath.Dir(filepath.Join(checkout, name)), func(e os.DirEntry) bool { return !e.IsDir() }) // folders are left out, because a command may make a folder with the same name
 	for _, d := range []string{"bin", "home", "run"} {
 		if err := os.Mkdir(filepath.Join(s.hold, d), 0o700); err != nil {
 			t.Fatal(err)

@@ -99,7 +99,8 @@ func nodeNames(ns []wire.FabricNodeID) (out []string) {
 }
 
 // leftOut is the message about pairs of chips without a route. A 1D fabric has pairs
-// without a route. If too few cables join two meshes, a plane also has such pairs.
+// without a route. If too few cables join two meshes, some planes have no route between the chips
+// of the two meshes.
 const leftOut = "Left out: %s without a route in this fabric.\n"
 
 // printHealed prints what 'heal' put back, and what it left.

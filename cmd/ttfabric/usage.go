@@ -23,8 +23,8 @@ const onlyGroups = "onlyGroups"
 const similar = 2
 
 // refuseUnknown sets the action of each command that only groups other commands, for c and all
-// commands below c. Without an argument, such a command prints its help. If the argument is not the
-// name of a subcommand, the command returns an error.
+// commands below c. Without an argument, a command that only groups others prints its help. If the
+// argument is not the name of a subcommand, the command returns an error.
 func refuseUnknown(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		refuseUnknown(sub)

@@ -166,7 +166,7 @@ func TestSlowBodies(t *testing.T) {
 	}
 	<-b.big
 	c := dialed(t, addr, "")
-	for range 3 { // large bodies on one connection free their place each time
+	for range 3 { // each large body on a connection gives its place back
 		fmt.Fprintf(c, post+"%s", 2*bigBody, strings.Repeat("x", 2*bigBody))
 	}
 	c = dialed(t, addr, fmt.Sprintf(post, 2*bigBody)+strings.Repeat("x", 2*bigBody))

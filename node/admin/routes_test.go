@@ -478,7 +478,7 @@ func (c *caller) lonely() {
 		streams = append(streams, c.open(a, "GET", "/v1/events", "", "", token, 200))
 	}
 	c.call(a, "POST", "/v1/snapshot", "", `{"cut":"00000004"}`, 503)
-	c.call(a, "GET", "/v1/chip", "ready=1m", "", 503) // a chip that waits until it is ready reads events
+	c.call(a, "GET", "/v1/chip", "ready=1m", "", 503) // a call that waits until the chip is ready needs an event stream
 	for _, resp := range streams {
 		resp.Body.Close()
 	}

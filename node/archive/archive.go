@@ -139,8 +139,8 @@ func parseSegment(dir, file string) (segment, bool) {
 
 // segments returns the segments in a folder. If name is not "", segments returns only the segments
 // of the writer with that name. The result is sorted by the writer's name, then by number. A writer
-// that was killed while it closed a segment may leave both the plain and the compressed file. For
-// such a segment, segments returns only the compressed file.
+// that was killed while it closed a segment may leave both the plain and the compressed file of the
+// segment. If a segment has both files, segments returns only the compressed file.
 func segments(dir, name string) ([]segment, error) {
 	ents, err := os.ReadDir(dir)
 	if err != nil {

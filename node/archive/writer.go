@@ -139,7 +139,7 @@ func wholeLines(path string) (int64, error) {
 	}
 	i := bytes.LastIndexByte(tail, '\n')
 	if i < 0 && from > 0 {
-		return fi.Size(), nil // no writer writes such a long line; keep the bytes for the reader to judge
+		return fi.Size(), nil // no writer writes a line longer than MaxLine; keep the bytes for the reader to judge
 	}
 	return from + int64(i) + 1, nil
 }
@@ -247,7 +247,7 @@ func (w *Writer) begin(now time.Time) error {
 
 // rotate closes the open segment if the segment is too large or too old. A segment without lines
 // stays open. After the clock has been set back, a segment may seem to begin far in the future.
-// rotate closes such a segment too.
+// rotate also closes a segment that seems to begin far in the future.
 func (w *Writer) rotate(now time.Time) {
 	if w.out == nil || w.size == 0 {
 		return

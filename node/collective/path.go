@@ -9,7 +9,7 @@ import (
 )
 
 // MaxRanks is the largest number of ranks of an operation, our own choice. A rank waits on at most two
-// words for each other rank and lane that is under way, and a chip has 256 such waits.
+// words for each other rank and lane that is under way, and a chip keeps at most 256 waits on words.
 const MaxRanks = 64
 
 // Path is the order of the ranks on a ring or on a line. Neighbours on a ring or line are joined by a

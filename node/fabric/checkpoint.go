@@ -30,7 +30,7 @@ type FlowLosses struct {
 
 // LossesSince says which requests several chips have lost since a checkpoint.
 type LossesSince struct {
-	Restarted []wire.FabricNodeID `json:"restarted"` // chips with a new incarnation; such a chip has lost its memory, and the fates of its earlier requests are unknown
+	Restarted []wire.FabricNodeID `json:"restarted"` // chips with a new incarnation; these chips have lost their memory, and the fates of their earlier requests are unknown
 	Silent    []wire.FabricNodeID `json:"no_answer"` // chips of the checkpoint that do not answer
 	Flows     []FlowLosses        `json:"flows"`     // pairs of chips with requests that are lost, unknown or open
 	Now       Checkpoint          `json:"now"`       // a new checkpoint of the chips that answered

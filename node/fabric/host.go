@@ -79,8 +79,8 @@ func (f *Fabric) KeyLog(ctx context.Context) error { return f.host().KeyLog(ctx)
 // LastWords returns the last line of a chip's log.
 func (f *Fabric) LastWords(n wire.FabricNodeID) string { return f.host().LastWords(n) }
 
-// Attached reports whether the chips run on other machines. A command can start or stop
-// such a chip only on the chip's own machine.
+// Attached reports whether the chips run on other machines. Only a command on the chip's own
+// machine can start or stop a chip of an attached fabric.
 func (f *Fabric) Attached() bool { return f.Spec.Runtime == spec.Elsewhere }
 
 // Remove stops all chips, and removes the run folder, and the containers, networks and

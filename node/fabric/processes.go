@@ -251,7 +251,8 @@ var serves bool
 // then starts chips as processes of its own executable. A process that has not called
 // ServesChips starts chips as processes of the ttfabric in PATH.
 //
-// The main function of such an executable must call process.Main if the first argument is "node".
+// The main function of an executable that calls ServesChips must call process.Main if the first
+// argument is "node".
 func ServesChips() { serves = true }
 
 // findProcesses returns the process ids of a fabric's chips, by their command lines. The

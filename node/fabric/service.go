@@ -54,8 +54,8 @@ type Service struct {
 
 // TakeOut takes cables out of service. Cables that are out of service already do not count as
 // changed. If the change would leave further chips than those in "removed" without a route, TakeOut
-// changes nothing and returns a [CutOffError]. With "force", TakeOut carries out such a change,
-// too.
+// changes nothing and returns a [CutOffError]. With "force", TakeOut also carries out a change that
+// leaves chips without a route.
 func (f *Fabric) TakeOut(ctx context.Context, links []topo.Link, removed []wire.FabricNodeID, force bool) (Service, error) {
 	s, err := f.Chips()
 	if err != nil {

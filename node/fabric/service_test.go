@@ -44,7 +44,7 @@ func TestCutOff(t *testing.T) {
 		{"M0D1-M0D2 M0D5-M0D6", "M0D2-M0D3", "", ""},                             // packets still reach M0D3 through M0D7
 		{"M0D1-M0D2 M0D5-M0D6", "M0D3", "", "M0D3"},
 		{"", "M0D5", "", "M0D5"},
-		{"", "", "column 0", ""}, // the chips of the line itself do not count
+		{"", "", "column 0", ""}, // the chips of the removed line do not count as cut off
 		{"", "", "column 1", "M0D0, M0D4"},
 		{"", "", "row 0", ""},
 	} {

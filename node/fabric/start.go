@@ -200,8 +200,8 @@ type Exits = chan folder.Exit
 
 // Up starts the chips that do not run, and waits until all links are up. Meanwhile, Up calls the
 // function "progress" with the number of links that are up and the number of all links. If a chip
-// that Up started ends before Up returns, Up returns an error. If such a chip ends later, the Go
-// channel "exits" gets a value. Both progress and exits may be nil.
+// that Up started ends before Up returns, Up returns an error. If a chip that Up started ends
+// later, the Go channel "exits" gets a value. Both progress and exits may be nil.
 func (f *Fabric) Up(ctx context.Context, progress func(done, total int), exits Exits) ([]api.ChipView, error) {
 	unlock, err := folder.Lock(ctx, string(f.Dir))
 	if err != nil {
@@ -242,14 +242,14 @@ func (f *Fabric) WaitUp(ctx context.Context, progress func(done, total int)) ([]
 	return f.waitUp(ctx, progress, nil, nil)
 }
 
-// waitUp waits until all chips are ready. For this purpose, waitUp sends requests to the chips. A
-// chip answers such a request when the chip is ready, or after readyTime if the chip is not ready
-// by then. If an answer says that the chip is not ready, waitUp sends the chip another request. The
-// first request to a chip in the parameter "running" is different: the chip answers this request
-// with its present state at once. Such an answer may be out of date, because the chip may not have
-// noticed yet that a neighbour has restarted. So waitUp asks a chip again if another chip became
-// ready after the request. waitUp also asks again if the two ends of a cable are in different
-// sessions.
+// waitUp waits until all chips are ready. waitUp sends requests to the chips for their states. A
+// chip answers a request of waitUp when the chip is ready, or after readyTime if the chip is not
+// ready by then. If an answer says that the chip is not ready, waitUp sends the chip another
+// request. The first request to a chip in the parameter "running" is different: the chip answers
+// this request with its present state at once. Such an answer may be out of date, because the chip
+// may not have noticed yet that a neighbour has restarted. So waitUp asks a chip again if another
+// chip became ready after the request. waitUp also asks again if the two ends of a cable are in
+// different sessions.
 func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), running map[wire.FabricNodeID]bool, exits Exits) ([]api.ChipView, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup

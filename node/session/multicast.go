@@ -47,8 +47,8 @@ func multicastFailure(r *flow.Request, res *flow.Result) error {
 // last chip is more than 255 hops away.
 func Line(d wire.Direction, start, n int) (r wire.Ranges) { return device.Line(d, start, n) }
 
-// Away returns the chip at a distance of "hops" hops in one direction. The linear API
-// names the destination of a unicast by such a distance.
+// Away returns the chip at a distance of "hops" hops in one direction. The linear API names the
+// destination of a unicast by its distance in hops.
 func (s *Session) Away(d wire.Direction, hops int) (wire.FabricNodeID, error) {
 	return device.Away(s.Topology(), s.Self(), d, hops)
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // Tensix returns the address of the first byte of a Tensix tile that works on all given chips of a
-// topology. Without chips, the tile works on all chips of the topology. Of several such tiles, Tensix
-// returns the northernmost tile, and of these the westernmost tile. Tensix returns an error if the
+// topology. Without chips, the tile works on all chips of the topology. If several tiles work on all
+// these chips, Tensix returns the northernmost row's westernmost tile. Tensix returns an error if the
 // topology lacks a chip, or if harvesting has left the chips no tile in common.
 func Tensix(t *topo.Topology, chips ...wire.FabricNodeID) (wire.NocAddr, error) {
 	var all noc.Harvested

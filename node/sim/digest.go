@@ -18,7 +18,8 @@ func (d *digest) word(v uint64) { *d = digest(bits.RotateLeft64((uint64(*d)^v)*g
 
 // bytes adds the length and a checksum of a datagram. Adding every byte would take longer than the
 // chip takes to handle the datagram. The checksum must not be CRC-32C. A frame ends with its own
-// CRC-32C, and the CRC-32C of such a frame as a whole is always the same number.
+// CRC-32C, and the CRC-32C of a whole frame, with its CRC-32C at the end, is always the same
+// number.
 func (d *digest) bytes(b []byte) { d.word(uint64(len(b))<<32 | uint64(crc32.ChecksumIEEE(b))) }
 
 // note adds numbers and the present time to the hash of the run.

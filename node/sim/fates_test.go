@@ -19,7 +19,8 @@ const burst = 8
 // fault, the flow may be new or idle, and the destination may have restarted. The rules of the
 // simulator compare each fate with what the destination did. By the rule "certain", a request that
 // did not come to its destination ends as unknown only if the destination has restarted since.
-// Without gossip, the same scenes leave the fates of many such requests open.
+// Without gossip, the same scenes leave open the fates of many requests that did not come to their
+// destination.
 func TestFatesOverLives(t *testing.T) {
 	var with, without scenes
 	for seed := range uint64(many(150, 3000)) {

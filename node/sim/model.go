@@ -185,7 +185,7 @@ func (l *life) expected(t *touch, index int) []byte {
 }
 
 // compare looks in the memory m for a byte that differs from the model, in all cells that the model
-// has written. If there is such a byte, differ is true, and at is its address.
+// has written. If a byte differs, differ is true, and at is the address of the byte.
 func (l *life) compare(m *noc.Memory) (at wire.NocAddr, got, want byte, differ bool) {
 	var b [cellSize]byte
 	for p, c := range l.mem {

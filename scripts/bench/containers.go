@@ -12,8 +12,8 @@ const (
 	// bridgeMTU is the MTU of the containers' network, in bytes. Docker gives its networks this MTU
 	// by default.
 	bridgeMTU = 1500
-	// bridgeSize is the size of a message, in bytes. Over this MTU, such a message takes several
-	// frames.
+	// bridgeSize is the size of a message, in bytes. Over a path with the MTU bridgeMTU, a message
+	// takes several frames.
 	bridgeSize = 4096
 	// bridgeShare is the smallest share of the raw datagrams' goodput that a link must reach.
 	bridgeShare = 0.5

@@ -23,8 +23,8 @@ type options struct {
 }
 
 // The method "with" adds the arguments that all calls of tshark have in common. tshark then tries
-// our dissector before the dissectors that have fixed ports, because such a port may also be a port
-// of our links. Our Wireshark profile has this setting too.
+// our dissector before the dissectors that have fixed ports, because a link may use one of these
+// fixed ports. Our Wireshark profile has this setting too.
 func (o *options) with(args []string) []string {
 	args = append(args, "-o", "udp.try_heuristic_first:TRUE")
 	if o.lua != "" {

@@ -22,7 +22,7 @@ func (c Channels) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads a list of numbers. UnmarshalJSON also reads a string in base64, with one byte
-// for each channel, because clients of an earlier version of the API send such strings.
+// for each channel, because clients of an earlier version of the API send strings in base64.
 func (c *Channels) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, (*[]wire.Channel)(c)) }
 
 // Hops are the directions that a packet takes, hop by hop, at most [wire.MaxHops]. In JSON, Hops is

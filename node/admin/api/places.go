@@ -13,7 +13,8 @@ import (
 
 // Limits of a client's connections to its chip. A batch of requests keeps a connection until all
 // its requests have ended. If a destination does not answer, a batch takes long. With these limits,
-// such batches leave connections free for batches to other destinations and for other calls.
+// batches that take long leave connections free for batches to other destinations and for other
+// calls.
 const (
 	maxBatches   = MaxBatches * 3 / 4 // batches under way in all; other clients can use the rest of the chip's MaxBatches
 	maxBatchesTo = 16                 // batches under way to the same destinations; a further batch waits until one of these batches has ended

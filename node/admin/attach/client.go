@@ -41,7 +41,7 @@ type Client struct {
 	mu     sync.Mutex
 	open   map[uint64]*request
 	last   uint64 // latest number
-	ended  error  // why the connection has ended; nil: it has not
+	ended  error  // why the connection has ended; nil: the connection has not ended
 	turn   turn
 	called bool // a caller of Perform waited for the latest answer
 }
@@ -59,7 +59,7 @@ type request struct {
 
 	mu   sync.Mutex
 	into []byte // memory for the data of a long read
-	left bool   // the caller has left, so that into is not used any more
+	left bool   // the caller has stopped waiting, so the memory into is not used any more
 
 	answered bool // the chip has answered; further frames are events
 }

@@ -21,7 +21,7 @@ type Poller struct {
 	raw     syscall.RawConn
 	try     func(fd uintptr) bool // the method attempt
 	once    func(fd uintptr) bool // the method attemptOnce
-	several bool                  // this machine has several processors; on one, polling keeps the other end from working
+	several bool                  // this machine has several processors; with one processor, polling would keep the other end from working
 	soon    bool                  // the bytes before came within pollTime
 	late    uint                  // reads before which the bytes came later
 	rests   atomic.Bool           // between Rest and Wake

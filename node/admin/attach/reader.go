@@ -91,7 +91,7 @@ func (c *Client) long(r *bufio.Reader, h *Head, q *request) error {
 // take reads n bytes of data into the caller's memory. If the caller has left, take discards the data.
 func (q *request) take(r *bufio.Reader, n int) error {
 	for at := 0; at < n; {
-		piece := min(n-at, readPiece) // the caller waits for one piece at most
+		piece := min(n-at, readPiece) // a caller that leaves waits until one piece has been read, at most
 		q.mu.Lock()
 		var err error
 		if q.left {

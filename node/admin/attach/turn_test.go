@@ -76,7 +76,7 @@ var readWord = flow.Request{Command: wire.Command{Type: wire.NocRead, Size: 8}}
 // TestACallerReadsItself performs requests one after the other, until a caller has read its answer in its own
 // turn. Some answers come in pieces, and some come behind the answer to another request.
 func TestACallerReadsItself(t *testing.T) {
-	held := uint64(0) // a request whose answer comes before that of the next request
+	held := uint64(0) // a request that is answered before the next request
 	ctx, c := peered(t, func(i int, number uint64) [][]byte {
 		b := done(number)
 		switch {

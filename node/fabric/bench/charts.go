@@ -56,7 +56,7 @@ func linesByChannels(rows []LinkRow, y func(*LinkRow) float64) (ls []chart.Line)
 
 // LinkChart draws the bandwidth by packet size, with one line for each number of
 // channels. If there are several numbers of channels, one more line shows the largest
-// bandwidth at each packet size. The first chart of the CCL guide has such a line too.
+// bandwidth at each packet size. The first chart of the CCL guide also has a line of the largest bandwidths.
 func LinkChart(x, y wire.FabricNodeID, rows []LinkRow) *chart.Chart {
 	c := &chart.Chart{Title: fmt.Sprintf("One link, %s and %s, both directions at once", x, y), X: "packet size, bytes", Y: "payload in each direction, Gb/s", LogX: true}
 	c.Lines = linesByChannels(rows, func(r *LinkRow) float64 { return r.Gbps })

@@ -23,7 +23,7 @@ type RingRow struct {
 	Gbps    float64             `json:"gigabits_per_second"`               // payload of all packets of a trip, divided by the median time of a trip
 	Routed  float64             `json:"routed_p50_microseconds,omitempty"` // for a ring of kernels: median time in which the routers carry the same number of packets of the same size along a route of the same length, in microseconds; 0: not measured, because the mesh has no such route or a packet cannot have this size
 	Chips   []wire.FabricNodeID `json:"chips,omitempty"`                   // for a ring of kernels: the chips in the order of the ring
-	Host    []int               `json:"umd_chips,omitempty"`               // for a ring of kernels: the same chips by the ids of tt-umd, or by their numbers if the machine has no such ids
+	Host    []int               `json:"umd_chips,omitempty"`               // for a ring of kernels: the same chips by the ids of tt-umd, or by their numbers if the machine has no ids of tt-umd
 	Starved []traffic.Starved   `json:"starved,omitempty"`                 // chips that took part and were starved during the measurement
 }
 

@@ -1,6 +1,6 @@
 // Package bench runs the microbenchmarks of Tenstorrent's CCL developer guide on a running fabric: the
 // bandwidth of a link, trips round a ring of chips, and the parts of a link's round trip. The package
-// also draws the results, and computes what the guide's formulas give. The package prints nothing.
+// also draws the results, and computes the results of the guide's formulas. The package prints nothing.
 //
 //	t, err := bench.On(f)
 //	rows, frame, err := t.Link(ctx, bench.LinkRun{X: x, Y: y, Sizes: []int{64}, Channels: []int{8}, Each: time.Second}, nil)

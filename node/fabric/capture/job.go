@@ -70,8 +70,8 @@ func New(f *fabric.Fabric, where fabric.Where, o Options) (*Job, error) {
 	return j, nil
 }
 
-// Missing returns the chips with ports of the capture that did not run at the call of [New]. The
-// job begins to capture at the ports of such a chip as soon as the chip runs.
+// Missing returns the chips with ports of the capture that did not run at the call of [New]. As soon as a missing chip
+// runs, the job begins to capture at the chip's ports.
 func (j *Job) Missing() []wire.FabricNodeID { return j.missing }
 
 // item is one piece of a chip's stream, or a message about the stream. Exactly one field

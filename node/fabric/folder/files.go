@@ -40,7 +40,7 @@ func WriteFileAs(path string, b []byte, mode os.FileMode) error {
 // fails, the old file stays unchanged.
 func replaceFile(path string, b []byte, mode, exact os.FileMode) error {
 	tmp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
-	os.Remove(tmp) // the rest of a process that was killed while it wrote; O_EXCL also refuses a symbolic link
+	os.Remove(tmp) // a killed process with the same id may have left the file; O_EXCL also refuses a symbolic link
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
 
 // Source names the bytes that a user gives a command. Exactly one field is set.
 type Source struct {
-	Text []string // one text, which is the bytes; empty: not set
+	Text []string // the bytes as one text; empty: not set
 	File string   // file with the bytes; "-": stdin
 	Hex  string   // bytes in hexadecimal
 }

@@ -95,8 +95,8 @@ type Total struct {
 	Answer   int            `json:"answer"` // chips that answer
 }
 
-// MinScale is the smallest value of [Total.Scale], in bytes per second. Without it, the keepalives
-// of an idle fabric would look like load.
+// MinScale is the smallest value of [Total.Scale], in bytes per second. Without MinScale, the
+// keepalives of an idle fabric would look like load.
 const MinScale = 1 << 20
 
 // Changes is what differs between two states. A page that has the earlier state needs only the

@@ -33,7 +33,7 @@ const (
 	MaxRestarts = 1000                   // largest number of restarts of a job
 	lookAfter   = 250 * time.Millisecond // time between two looks whether all chips run
 	chipGrace   = 250 * time.Millisecond // longest time after the failure of a rank in which the loss of a chip counts as the reason
-	graceLook   = 10 * time.Millisecond  // time between two looks for such a chip
+	graceLook   = 10 * time.Millisecond  // time between two looks for a lost chip after the failure of a rank
 	drainAfter  = time.Second            // longest time after the end of a rank for its children to close the rank's output
 )
 

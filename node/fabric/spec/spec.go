@@ -105,8 +105,8 @@ type Records struct {
 	ArchiveMiB int    `json:"archive_limit_mib,omitempty"`      // limit of one chip's part of the archive, in MiB; 0: the default
 	Record     string `json:"record,omitempty"`                 // folder for recordings of all calls into chips; "": no recordings
 	RecordMiB  int    `json:"record_limit_mebibytes,omitempty"` // limit of one recording, in MiB
-	// RecordOnce lists further folders for recordings. A user names such a folder with
-	// 'chip restart --record', for one start of a chip in a container.
+	// RecordOnce lists further folders for recordings. A user names a further folder with 'chip
+	// restart --record', for one start of a chip in a container.
 	RecordOnce []string `json:"record_once,omitempty"`
 }
 

@@ -263,9 +263,9 @@ func (v *viewer) reread(n wire.FabricNodeID) error {
 	return err
 }
 
-// searchEnded shows the events of chips that started and ended between two searches. The archive of such a chip
-// has grown. The argument "running" lists the chips that run. The argument "sizes" holds the sizes of the archives at
-// the last search.
+// searchEnded shows the events of chips that started and ended between two searches. The archive of a chip that
+// started and ended has grown. The argument "running" lists the chips that run. The argument "sizes" holds the sizes
+// of the archives at the last search.
 func (v *viewer) searchEnded(t *topo.Topology, running []folder.Chip, sizes map[wire.FabricNodeID]int64) {
 	runs := map[wire.FabricNodeID]bool{}
 	for _, f := range running {

@@ -80,8 +80,8 @@ func (to *Target) grow(t *topo.Topology, at wire.FabricNodeID, from wire.Directi
 	return nil
 }
 
-// Chips returns a target of the given chips, which must belong to one mesh. tt-metal has such a
-// sparse multicast only on a line.
+// Chips returns a target of the given chips, which must belong to one mesh. tt-metal has multicasts
+// to any chips (sparse multicasts) only on a line.
 func Chips(chips ...wire.FabricNodeID) (Target, error) {
 	var to Target
 	if len(chips) == 0 {

@@ -43,7 +43,7 @@ type end struct {
 	farewell fifo.Farewell       // what the other end has written into this end's block
 	told     bool                // this end has begun to write its farewell, or skips the farewell because the other end is gone
 	closed   bool                // Close has been called
-	changed  chan struct{}       // closed and replaced after each change
+	changed  chan struct{}       // Go channel that is closed, and replaced by a new one, after each change
 	timer    *time.Timer         // the machine's deadline; nil: none
 	gaveUp   bool                // giveUp has begun
 }

@@ -1,6 +1,6 @@
-// Discovers all chips and cables of a running fabric of Wormhole chips through one of the two libraries, word by
-// word, with the reads of tt-umd's discovery. The program knows nothing of the topology. Chips that are not on PCIe
-// are read through the firmware queues of a neighbour.
+// Discovers all chips and cables of a running fabric of Wormhole chips through one of the two libraries. The
+// program makes the reads of tt-umd's discovery, word by word. The program knows nothing of the topology. Chips
+// that are not on PCIe are read through the firmware queues of a neighbour.
 //
 //   discover -jtag LIBRARY CHIPS CABLES       CHIPS, CABLES: how many there are
 //   discover -ttsim LIBRARY CHIPS CABLES
@@ -11,7 +11,7 @@
 
 // Limits.
 constexpr unsigned maxSeconds = 300;  // a discovery that hangs ends after this time
-constexpr unsigned maxWords = 700;    // words that the discovery reads of each chip
+constexpr unsigned maxWords = 700;    // largest number of words that the discovery may read of one chip
 
 int main(int argc, char **argv) {
     bool jtag = argc == 5 && !strcmp(argv[1], "-jtag");

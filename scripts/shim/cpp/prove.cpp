@@ -65,7 +65,7 @@ static void proveRemote(const char *what, Host &h, uint32_t id) {
 static void proveJtag(Jtag &j, const std::vector<uint32_t> &want) {
     auto ids = j.enumerate();
     same("number of probes", ids.size(), want.size());
-    std::unordered_set<int> order(ids.begin(), ids.end());  // tt-umd numbers the probes in the order of such a set
+    std::unordered_set<int> order(ids.begin(), ids.end());  // tt-umd numbers the probes in the order of a std::unordered_set
     ids.assign(order.begin(), order.end());
     for (size_t i = 0; i < ids.size(); i++) same("id of a probe", ids[i], want[i]);
     same("opening a probe that does not exist", unsigned(j.open(999)), 1);

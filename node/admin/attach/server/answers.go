@@ -21,7 +21,7 @@ func (c *client) take() bool {
 	c.mu.Lock()
 	for c.full() && !c.failed {
 		c.mu.Unlock()
-		c.start() // the answers to these commands make room
+		c.start() // starts the waiting commands, whose answers will make room
 		c.mu.Lock()
 		c.reading = false
 		c.mu.Unlock()

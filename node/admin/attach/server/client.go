@@ -221,7 +221,7 @@ func (c *client) frame(h attach.Head, body []byte) bool {
 	case attach.KindMoved:
 		return c.moved(h.Number, body)
 	}
-	c.start() // the commands before this frame come first
+	c.start() // starts the commands that came before this frame
 	switch h.Kind {
 	case attach.KindWait:
 		c.wait(h.Number, body)

@@ -247,7 +247,7 @@ func (c *client) moved(number uint64, body []byte) bool {
 		c.refuse(0, attach.CodeBad, err.Error())
 		return false
 	}
-	c.start() // the commands before this frame come first
+	c.start() // starts the commands that came before this frame
 	c.s.n.Transferred(c.host.lent, m.ID, m.Outcome(), slices.Clone(m.Data))
 	return true
 }

@@ -386,7 +386,7 @@ func TestMappedTile(t *testing.T) {
 			t.Errorf("tile %d-%d: %v", c.x, c.y, err)
 		}
 	}
-	for i := range 20 { // the last stores of a program that ends count
+	for i := range 20 { // the chip also takes the last stores of a program that has ended
 		at := 0x21000 + 4*i
 		binary.LittleEndian.PutUint32(l1[0][at:], uint32(i+1))
 		check(t, hosts[0].Close())

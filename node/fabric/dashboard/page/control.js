@@ -1,4 +1,5 @@
-// Faults by click. The buttons exist only if the server takes control and the page has the key for it.
+// Faults by click. The buttons exist only if the server accepts faults, and the page has the key
+// for control.
 import {store, on} from "./store.js";
 import {el, get} from "./dom.js";
 import {canControl, command} from "./key.js";

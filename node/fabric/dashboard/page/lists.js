@@ -50,7 +50,8 @@ export function events(redraw) {
   ];
 }
 
-// losses shows the balance of all packets. The server asks the chips at most once a second for it.
+// losses shows the balance of all packets. The server asks the chips for the balance at most once a
+// second.
 let balance = null, asking = false, failed = "";
 export function losses(redraw) {
   if (!asking && (!balance || Date.now() - balance.at > 2000)) {

@@ -349,7 +349,8 @@ export function say() {
   get("said").textContent = text;
 }
 
-// frames draws n frames at once, and returns the milliseconds of one frame. The test of the page uses it.
+// frames draws n frames at once, and returns the milliseconds of one frame. The test of the page calls
+// frames.
 export function frames(n) {
   const begin = performance.now();
   for (let i = 0; i < n; i++) paint();

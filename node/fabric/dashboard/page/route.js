@@ -9,7 +9,7 @@ const wanted = {src: -1, dst: -1, plane: 0, all: 0};
 let picking = "", failed = "", redraw = () => {}, asked = "";
 export const onRoute = f => { redraw = f; };
 
-// The tables may have changed with each state.
+// The page asks for the route again after each new state, because the tables may have changed.
 on("state", () => { if (store.route) ask(); });
 
 // routeFrom makes chip i the source. The next chip that a person picks is the destination.
@@ -21,7 +21,7 @@ export function routeFrom(i) {
   redraw();
 }
 
-// pick takes a picked chip as an end of the route, and reports whether somebody waits for one.
+// pick takes a picked chip as an end of the route. The result is false if the route needs no chip.
 export function pick(i) {
   if (!picking) return false;
   wanted[picking] = i;

@@ -14,7 +14,7 @@ import (
 // Limits of a feed.
 const (
 	MaxSubscribers = 32                     // subscribers at once
-	maxQueue       = 2 * picture.KeptEvents // updates that wait for one subscriber; a slower subscriber is cut off. All past events of a fabric come at once.
+	maxQueue       = 2 * picture.KeptEvents // largest number of updates that wait for one subscriber; the feed cuts off a slower subscriber; all past events of a fabric come at once
 )
 
 // ErrFull says that a feed has as many subscribers as it may have.
