@@ -72,9 +72,9 @@ func (n *Node) locked(f func(now mono.Time)) {
 	panics = false
 }
 
-// settle runs the chip until nothing moves. The argument "begun" is the time at which the work began. If a program
-// submits requests soon, settle returns true. The caller then calls the method "send", but may first let the program
-// run.
+// settle runs the chip until nothing moves. The argument "begun" is the time at which the work began. The caller then
+// calls the method "send". If a program submits requests soon, settle returns true, and the caller may let the program
+// run before the call.
 func (n *Node) settle(why cause, begun mono.Time) (soon bool) {
 	for _, p := range n.ports {
 		p.fresh = false
@@ -184,7 +184,7 @@ func (n *Node) patience(now mono.Time, p *livePort) time.Duration {
 	return creditPoll
 }
 
-// queue is a port that knows whether a datagram of its peer waits.
+// queue is a port that knows whether a datagram of the port's peer waits in the socket.
 type queue interface{ Waiting() bool }
 
 // yields reports whether the goroutine of port p leaves the rest of its step to the goroutine of another port, in whose

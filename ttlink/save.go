@@ -10,13 +10,13 @@ import (
 // peer has not received. A simulator that loads a snapshot makes two links count packets as sent and
 // received.
 
-// Ledger returns the packets on vc that this end has placed in the session, and the packets that this
-// end has completely received in the session, both modulo 2³².
+// Ledger returns two numbers of packets on vc in the session, modulo 2³²: the packets that this end has
+// placed, and the packets that this end has completely received.
 func (l *Link) Ledger(vc wire.VC) (sent, received uint32) { return l.tx.sent[vc], l.rx.recv[vc] }
 
 // Pending calls f for each packet with an unacknowledged frame, the oldest first, with the packet's
 // virtual channel and all bytes of the packet. If some frames of the first packet are acknowledged,
-// the bytes behind the packet's headers that these frames carried are 0. The bytes belong to f.
+// the payload bytes that these frames carried are 0. The bytes belong to f.
 func (l *Link) Pending(f func(vc wire.VC, packet []byte)) {
 	var b []byte
 	for q := l.tx.base; q != l.tx.next; q = q.Add(1) {

@@ -49,13 +49,13 @@
 // # Routes
 //
 // A request passes from tile to tile over the NoC, and over cables as L1 writes, see cable.go. With
-// [Ordered], all requests to one chip take the same cables. Without it, requests of different tiles may
+// [Ordered], all requests to one chip take the same cables. Without Ordered, requests of different tiles may
 // take parallel cables. Requests of one tile to one chip take the same cables and keep their order, because
-// luwen relies on this order. Only the parts of a request with [DataBlockDRAM] take parallel cables. Such a
-// request waits until earlier requests of the tile to the chip have ended, and later ones wait for it. But two such requests
-// for different bytes do not wait for each other. BDMS does not promise any of this order. A chip with a
-// seed (KernelSeed) therefore chooses among parallel cables for each request, so that tests meet requests
-// that overtake others.
+// luwen relies on this order. Only the parts of a request with [DataBlockDRAM] take parallel cables. A request
+// with DataBlockDRAM waits until earlier requests of the tile to the chip have ended, and later requests wait
+// for it. But two requests with DataBlockDRAM for different bytes do not wait for each other. This order is
+// our own: BDMS promises order only with Ordered. A chip with a seed (KernelSeed) therefore chooses among
+// parallel cables for each request, so that tests meet requests that overtake others.
 //
 // # Beside kernels
 //

@@ -11,9 +11,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// This file writes the flows of a chip into a snapshot, and reads them from a snapshot. Not saved are
-// the program that made a request, and the times of probes. In a restored source, requests therefore
-// belong to [Outside], and the times without progress begin anew.
+// This file writes the flows of a chip into a snapshot, and reads flows from a snapshot. A snapshot does
+// not say which program made a request, and when the source sent probes. In a restored source, all requests
+// therefore belong to [Outside], and the times without progress begin anew.
 
 // Save returns the flows that begin at the chip, and the ID of the last request that the source sent.
 func (s *Source) Save(now mono.Time) (flows []snapshot.Flow, lastID uint64) {
@@ -81,8 +81,8 @@ func (o *op) save(now mono.Time) snapshot.Request {
 }
 
 // Restore gives a new source the flows of a snapshot that [snapshot.File.Check] has accepted. Restore
-// returns an error if the flows do not fit the fabric: if the fabric has no such tree of a multicast,
-// or if a group has another number than its place.
+// returns an error if the flows do not fit the fabric: if the fabric lacks the tree of a multicast,
+// or if the number of a group is not the number of its place.
 func (s *Source) Restore(now mono.Time, flows []snapshot.Flow, lastID uint64) error {
 	s.lastID = lastID
 	for i := range flows {

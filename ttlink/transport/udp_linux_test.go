@@ -301,8 +301,8 @@ func TestNetworkIsAway(t *testing.T) {
 	}
 }
 
-// TestWaiting finds that a port knows of a datagram of its peer before the port has received it, and of no other
-// datagram.
+// TestWaiting checks that a port knows whether a datagram of its peer waits. A datagram of another sender must not
+// count.
 func TestWaiting(t *testing.T) {
 	a, b := joinedLinux(t, Options{})
 	stranger := openLinux(t, Options{})

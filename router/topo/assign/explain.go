@@ -15,16 +15,16 @@ type Chip struct{ Mesh, Chip int }
 // Conflict is a set of logical chips that do not fit the machine together.
 type Conflict struct {
 	Total       bool   // the meshes have more chips than the machine; the other fields are then empty
-	Chips       []Chip // sorted; without any one of them, the others fit, unless Loose is true
-	Connections []int  // indices of the connections that belong to the conflict; without any one of them, the chips fit
-	Loose       bool   // the search reached its limit, and perhaps the others also do not fit without some of the chips
+	Chips       []Chip // sorted; if any chip is taken away, the other chips fit, unless Loose is true
+	Connections []int  // indices of the connections that belong to the conflict; if any connection is taken away, the chips fit, unless Loose is true
+	Loose       bool   // the search reached its limit; perhaps a smaller part of the set does not fit either
 }
 
-// Explain returns a smallest set of logical chips that do not fit the machine together, of a problem for
-// which [Solve] has found no assignment. Each smaller part of the set fits. A problem may have several
-// such sets. Demands that are relaxed count with one cable. If limit.Steps is 0, the limit is
-// [ExplainSteps]. If Explain cannot prove within its limit that the problem has no
-// assignment, the second result is false.
+// Explain is for a problem for which [Solve] has found no assignment. Explain returns a smallest set of
+// logical chips that do not fit the machine together. Each smaller part of the set fits. A problem may have
+// several such sets. Demands that are relaxed count with one cable. If limit.Steps is 0, the limit is
+// [ExplainSteps]. If Explain cannot prove within its limit that the problem has no assignment, the second
+// result is false.
 func Explain(p *Problem, limit Limit) (Conflict, bool) {
 	if limit.Steps == 0 {
 		limit.Steps = ExplainSteps
@@ -94,7 +94,7 @@ type explainer struct {
 	p     *Problem
 	stop  func() bool
 	left  int  // number of steps left
-	loose bool // a question has no answer, because the search for it reached its limit
+	loose bool // a search reached its limit, so nobody knows whether the part fits
 }
 
 func (e *explainer) whole() part {
@@ -121,8 +121,8 @@ func (e *explainer) none() part {
 	return t
 }
 
-// applies reports whether a connection has sense in a part: a connection that names its chips needs these
-// chips, and any other connection needs all chips of its meshes.
+// applies reports whether a part has what a connection needs. A connection that names its chips needs these
+// chips. Any other connection needs all chips of its meshes.
 func (e *explainer) applies(t *part, i int) bool {
 	c := &e.p.Connections[i]
 	for _, end := range []End{c.A, c.B} {
@@ -200,7 +200,8 @@ func (e *explainer) problem(t *part) *Problem {
 	return out
 }
 
-// reached returns the chips that edges join with chip k, directly or over other chips that are kept, sorted.
+// reached returns chip k, and the kept chips that edges join with chip k, directly or over other kept chips.
+// The result is sorted.
 func reached(near [][]int, keep []bool, k int) []int {
 	seen, list := map[int]bool{k: true}, []int{k}
 	for i := 0; i < len(list); i++ {
@@ -273,7 +274,7 @@ func (e *explainer) ball() (part, bool) {
 	return part{}, false
 }
 
-// dropMeshes removes each mesh without which the others do not fit.
+// dropMeshes removes each mesh that the conflict does not need: the other meshes do not fit either.
 func (e *explainer) dropMeshes(t *part) {
 	for i := len(t.keep) - 1; i >= 0; i-- {
 		n := t.clone()
@@ -284,7 +285,8 @@ func (e *explainer) dropMeshes(t *part) {
 	}
 }
 
-// dropConnections removes each connection without which the chips do not fit.
+// dropConnections removes each connection that the conflict does not need: without the connection, the chips
+// do not fit either.
 func (e *explainer) dropConnections(t *part) {
 	for i, is := range t.connections {
 		if n := t.clone(); is {
@@ -295,8 +297,9 @@ func (e *explainer) dropConnections(t *part) {
 	}
 }
 
-// shrink removes chips without which the others do not fit: first many at a time, and at last one at a time. If
-// "backward" is true, shrink begins with the last chip.
+// shrink removes chips that the conflict does not need: the other chips do not fit either. shrink first tries
+// to remove many chips at a time, and at last one chip at a time. If "backward" is true, shrink begins with the
+// last chip.
 func (e *explainer) shrink(t part, backward bool) part {
 	var list []Chip
 	for i, keep := range t.keep {

@@ -61,10 +61,10 @@ type place struct {
 	reach set   // neighbours of the physical chips
 }
 
-// class is the places of all meshes that ask for the same.
+// class stands for all meshes with equal demands, and holds the places of these meshes.
 type class struct {
 	mesh     *Mesh
-	named    []int // chips that connections name: another mesh can tell their places apart
+	named    []int // chips that connections name: two places differ if these chips are at different physical chips
 	full     bool  // edges that are relaxed need Count cables too
 	w        *wiring
 	near     [][]demand // neighbours of each logical chip
@@ -100,8 +100,8 @@ func newClass(w *wiring, m *Mesh, named []int, full bool) *class {
 	return c
 }
 
-// filter removes from each domain the physical chips whose neighbours cannot be the neighbours of the
-// logical chip, each a chip of its own. If a domain is empty, filter returns false.
+// filter removes a physical chip from the domain of a logical chip if [class.fits] is false. filter goes on
+// until no domain changes. If a domain becomes empty, filter returns false.
 func (c *class) filter() bool {
 	waiting := make([]bool, len(c.domains))
 	var queue []int
@@ -132,7 +132,7 @@ func (c *class) filter() bool {
 	return true
 }
 
-// fits reports whether each neighbour of the logical chip u can be another neighbour of the physical
+// fits reports whether the neighbours of the logical chip u can be at different neighbours of the physical
 // chip x.
 func (c *class) fits(u, x int) bool {
 	near := c.w.near[x]
@@ -148,8 +148,8 @@ func (c *class) fits(u, x int) bool {
 	return true
 }
 
-// match finds a physical neighbour for the i-th logical neighbour, and moves other logical neighbours
-// for it if necessary.
+// match finds a physical neighbour for the i-th logical neighbour. To make room, match may give other
+// logical neighbours other physical neighbours.
 func (c *class) match(u, i int, near []neighbour, taken []int, tried []bool) bool {
 	want := c.near[u][i]
 	for k, y := range near {
@@ -165,8 +165,9 @@ func (c *class) match(u, i int, near []neighbour, taken []int, tried []bool) boo
 	return false
 }
 
-// find looks for more places. For each physical chip that one logical chip may be, find keeps at most
-// "each" places more, and takes at most "effort" steps. The counter "steps" must not exceed limit.Steps.
+// find looks for more places. find takes the logical chip with the fewest possible physical chips. For each
+// of these physical chips, find keeps at most "each" more places, and takes at most "effort" steps. find
+// ends when the counter "steps" reaches limit.Steps.
 func (c *class) find(each, effort int, steps *int, limit Limit) {
 	if c.complete {
 		return

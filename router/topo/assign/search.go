@@ -67,8 +67,8 @@ func (s set) next(i int) int {
 	return -1
 }
 
-// few is the largest number of values of a variable whose neighbours lose the values without a
-// partner.
+// few is a number of values of a variable. If a variable has more values, propagate does not look at the
+// variable's neighbours, because this would rarely remove a value.
 const few = 8
 
 // search is a search for values of variables. Each two variables that are neighbours are under a
@@ -194,8 +194,9 @@ func single(d set) bool {
 	return found
 }
 
-// propagate removes values without a partner, until no more can be removed. The queue has the variables
-// whose domains have changed. If a variable has no value left, propagate returns false.
+// propagate looks at each variable that has changed and has at most [few] values. From the variable's
+// neighbours, propagate removes the values that fit none of these values. At the start, the queue has the
+// variables that have changed. If a variable has no value left, propagate returns false.
 func (s *search) propagate(domains []set, queue []int) bool {
 	waiting := newSet(len(domains))
 	for _, u := range queue {

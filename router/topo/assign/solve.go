@@ -5,9 +5,10 @@ import "slices"
 // stage says which relaxed demands the search treats as strict.
 type stage struct{ edges, connections bool }
 
-// Solve looks for an assignment. If limit.Steps is 0, the limit is [MaxSteps]. Solve first looks for an assignment with all wanted cables. If there is none, demands that
-// are relaxed get fewer cables: first connections between meshes, then edges within a mesh. Solve panics
-// if [Problem.Check] finds a fault.
+// Solve looks for an assignment. If limit.Steps is 0, the limit is [MaxSteps]. Solve first looks for an
+// assignment with all wanted cables. If Solve finds none, relaxed demands may get fewer cables: first the
+// connections between meshes, then also the edges within a mesh. If [Problem.Check] finds a fault, Solve
+// panics.
 func Solve(p *Problem, limit Limit) Result {
 	if err := p.Check(); err != nil {
 		panic(err)
@@ -53,7 +54,7 @@ type solver struct {
 	pairKey map[[2]int]string       // a text that is equal for pairs of meshes with equal connections
 }
 
-// rowKey stands for the places of one class that fit a place of another class.
+// rowKey identifies a set in rows: the places of the class "to" that fit a place of the class "from".
 type rowKey struct {
 	from, to *class
 	place    int
@@ -144,8 +145,8 @@ func (s *solver) classify() {
 	}
 }
 
-// choose chooses one of the known places for each mesh. If there is no choice, the first result is nil. The
-// second result is true if choose has tried all choices.
+// choose chooses one of the known places for each mesh. If choose finds no choice, the first result is nil.
+// The second result is true if choose has not reached its limit of steps.
 func (s *solver) choose() (at [][]int, all bool) {
 	v := &search{steps: &s.steps, stop: s.limit.Stop, most: s.steps + max(1, (s.limit.Steps-s.steps)/2)}
 	for i, c := range s.classes {
