@@ -20,7 +20,7 @@ type Cluster struct {
 // ClusterChip is a chip of a cluster descriptor. Node, Row and Col have no meaning.
 type ClusterChip struct {
 	Chip
-	Tray     int // number of the tray, see trayOf; 0: the file does not give the tray
+	Tray     int // number of the tray; 0: the file names no tray, see trayOf
 	Location int // number of the chip on the tray; only with a tray
 }
 

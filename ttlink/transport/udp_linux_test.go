@@ -301,8 +301,8 @@ func TestNetworkIsAway(t *testing.T) {
 	}
 }
 
-// TestWaiting checks that a port knows whether a datagram of its peer waits. A datagram of another sender must not
-// count.
+// TestWaiting checks that Waiting reports a datagram of the peer that the port has not received
+// yet. Waiting must report no datagram of a stranger.
 func TestWaiting(t *testing.T) {
 	a, b := joinedLinux(t, Options{})
 	stranger := openLinux(t, Options{})

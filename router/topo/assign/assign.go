@@ -19,9 +19,9 @@ import "fmt"
 const (
 	MaxSteps  = 400_000 // largest number of steps of one call of [Solve], if the caller gives no limit; a step is a choice of one value
 	MaxPlaces = 1 << 14 // largest number of places of one mesh that the search keeps
-	rounds    = 6       // largest number of rounds; each round looks for more places of each mesh than the round before
-	perAnchor = 8       // largest number of places that the first round keeps for each physical chip of one logical chip
-	growth    = 8       // factor by which the numbers of places and steps grow from round to round
+	rounds    = 6       // number of rounds; each round looks for more places of each mesh than the round before
+	perAnchor = 8       // in the first round: largest number of places with the same physical chip for the anchor; the anchor is the logical chip that may be the fewest physical chips
+	growth    = 8       // factor from round to round
 )
 
 // AnyChip says that an end of a connection may be at any chip of its meshes.
@@ -111,7 +111,7 @@ type Result struct {
 	Steps   int     // number of steps that the search took
 }
 
-// Check returns an error that names the first invalid part of the problem.
+// Check returns an error that names the first part of the problem that makes no sense.
 func (p *Problem) Check() error {
 	m := &p.Machine
 	seen := map[[2]int]bool{}

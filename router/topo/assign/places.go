@@ -61,10 +61,10 @@ type place struct {
 	reach set   // neighbours of the physical chips
 }
 
-// class stands for all meshes with equal demands, and holds the places of these meshes.
+// class holds the places of all meshes with equal demands.
 type class struct {
 	mesh     *Mesh
-	named    []int // chips that connections name: two places differ if these chips are at different physical chips
+	named    []int // chips that connections name; places that differ in the physical chips of named chips are different places
 	full     bool  // edges that are relaxed need Count cables too
 	w        *wiring
 	near     [][]demand // neighbours of each logical chip
@@ -77,8 +77,8 @@ type class struct {
 // demand asks for cables to another logical chip.
 type demand struct{ chip, cables int }
 
-// newClass returns the class of a mesh, without places. If the mesh fits nowhere, newClass returns a
-// class that is complete.
+// newClass returns the class of a mesh, without places. If the mesh fits nowhere, the class is
+// complete without places.
 func newClass(w *wiring, m *Mesh, named []int, full bool) *class {
 	c := &class{mesh: m, named: named, full: full, w: w, near: make([][]demand, m.Chips), have: map[string]bool{}}
 	for _, e := range m.Edges {
@@ -100,8 +100,8 @@ func newClass(w *wiring, m *Mesh, named []int, full bool) *class {
 	return c
 }
 
-// filter removes a physical chip from the domain of a logical chip if [class.fits] is false. filter goes on
-// until no domain changes. If a domain becomes empty, filter returns false.
+// filter removes from each domain the physical chips for which fits is false. If a domain is empty,
+// filter returns false.
 func (c *class) filter() bool {
 	waiting := make([]bool, len(c.domains))
 	var queue []int
@@ -132,8 +132,8 @@ func (c *class) filter() bool {
 	return true
 }
 
-// fits reports whether the neighbours of the logical chip u can be at different neighbours of the physical
-// chip x.
+// fits reports whether different neighbours of the physical chip x can stand for all neighbours of
+// the logical chip u.
 func (c *class) fits(u, x int) bool {
 	near := c.w.near[x]
 	if len(near) < len(c.near[u]) {
@@ -148,8 +148,8 @@ func (c *class) fits(u, x int) bool {
 	return true
 }
 
-// match finds a physical neighbour for the i-th logical neighbour. To make room, match may give other
-// logical neighbours other physical neighbours.
+// match finds a physical neighbour for the i-th logical neighbour. If necessary, match gives other
+// logical neighbours another physical neighbour.
 func (c *class) match(u, i int, near []neighbour, taken []int, tried []bool) bool {
 	want := c.near[u][i]
 	for k, y := range near {
@@ -165,9 +165,9 @@ func (c *class) match(u, i int, near []neighbour, taken []int, tried []bool) boo
 	return false
 }
 
-// find looks for more places. find takes the logical chip with the fewest possible physical chips. For each
-// of these physical chips, find keeps at most "each" more places, and takes at most "effort" steps. find
-// ends when the counter "steps" reaches limit.Steps.
+// find looks for more places. For each physical chip that the logical chip "anchor" may be, find
+// keeps at most "each" new places, and takes at most "effort" steps. The counter "steps" must not
+// exceed limit.Steps.
 func (c *class) find(each, effort int, steps *int, limit Limit) {
 	if c.complete {
 		return

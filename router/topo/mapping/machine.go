@@ -215,7 +215,7 @@ func comparePorts(a, b Port) int {
 	return int(a.Channel) - int(b.Channel)
 }
 
-// at returns the physical chips whose tray and location are both in the given lists.
+// The method "at" returns the physical chips whose tray and location are among the given ones.
 func (m *Machine) at(tray, location []int) (list []int) {
 	for i, c := range m.Chips {
 		if c.Tray > 0 && slices.Contains(tray, c.Tray) && slices.Contains(location, c.Location) {
