@@ -60,8 +60,9 @@ func (l *Link) Assume(vc wire.VC, n int) error {
 
 // Occupy makes a link that is up count n packets on vc as received in this session. A link without a
 // session counts the packets as received in an older session. The packets occupy slots until
-// [Link.Free]. See [Link.Assume] for the call at the peer. Occupy returns an error if the link has a
-// session and is not up, has received a part of a packet, or has no free slots for the packets.
+// [Link.Free]. See [Link.Assume] for the call at the peer. Occupy returns an error if the link has no
+// free slots for the packets, or has received a part of a packet. Occupy also returns an error if the link
+// has a session and is not up.
 func (l *Link) Occupy(vc wire.VC, n int) error {
 	free := l.cfg.Slots[vc] - l.rx.occupied(int(vc))
 	if l.state != StateUp && l.sess.id != 0 || l.rx.partial || n < 0 || n > free {

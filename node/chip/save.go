@@ -147,7 +147,7 @@ func (c *machine) saveMemory() []snapshot.Block {
 
 // Restore gives the chip the state st of a snapshot. The chip must be new, its links must be up, and
 // its tables must be those of st. The function "peer" returns the state of the port at the other end
-// of a cable at the same cut, or nil if the snapshot lacks this state. At the same instant, the caller
+// of a cable. If the snapshot lacks this state, "peer" returns nil. At the same instant, the caller
 // must restore the chips at the other ends of all cables. Packets that were under way to the other end are
 // then under way again. Kernels do not run again. The recorder of a chip does not see Restore. After
 // an error, the chip is of no use.

@@ -110,8 +110,8 @@ func reread(t *testing.T, f *snapshot.File) *snapshot.File {
 }
 
 // TestSnapshotDrains takes a snapshot of a saturated T3000, loads the snapshot, and lets the loaded
-// fabric come to rest. Each packet of the snapshot must be performed once, and the requests that the
-// sources held open must have a packet in the snapshot or be performed already. The memory of the loaded
+// fabric come to rest. Each packet of the snapshot must be performed once. Each request that a source
+// held open must have a packet in the snapshot, or be performed already. The memory of the loaded
 // chips must have the payloads.
 func TestSnapshotDrains(t *testing.T) {
 	const size = 1024

@@ -100,8 +100,8 @@ func cable(at Port, p, q *PortState) Cable {
 	return c
 }
 
-// Held returns a copy of the state p of a port whose link is down, with the packets that were in flight to
-// the peer at the front of sender channel 0.
+// Held returns a copy of the state p of a port whose link is down. In the copy, the packets that were in
+// flight to the peer are at the front of sender channel 0.
 func (p *PortState) Held(peer *PortState) *PortState {
 	x := *p
 	x.VCs = slices.Clone(p.VCs)

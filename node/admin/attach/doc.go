@@ -228,7 +228,7 @@
 //
 // A communicator begins in two steps, because the ranks meet by a means of their own, such as the request
 // barrier. First, all ranks meet. Then each rank sends the request comm. The chip claims and clears its memory
-// for collective operations, and answers with the size and a descriptor of a memfd (SCM_RIGHTS, unix(7)), which
+// for collective operations. The answer has the size and a descriptor of a memfd (SCM_RIGHTS, unix(7)), which
 // the program maps as shared. The file cannot shrink or grow, and its pages use no memory before they are
 // written. Then all ranks meet again, and send the request begin. The number of the request comm is the number
 // of the communicator. If another program has communicators on this chip, the answer to comm is error 8.

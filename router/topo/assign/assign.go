@@ -1,5 +1,5 @@
-// Package assign finds a physical chip of a machine for each logical chip of some meshes, so that
-// the cables between the physical chips are those that the meshes ask for. The problem is subgraph
+// Package assign finds a physical chip of a machine for each logical chip of some meshes. The physical
+// chips must have the cables between them that the meshes ask for. The problem is subgraph
 // matching with numbers of cables.
 //
 // The search has two levels. The first level finds the places of one mesh as a whole: the ways to
