@@ -188,8 +188,8 @@ func (n *Node) patience(now mono.Time, p *livePort) time.Duration {
 type queue interface{ Waiting() bool }
 
 // yields reports whether the goroutine of port p leaves the rest of its step to the goroutine of another port. In the
-// socket of this other port, a datagram of the peer waits. The chip's answers to the datagrams of both ports then leave together. Between
-// two runs of the chip, the goroutines yield at most once for each port.
+// socket of this other port, a datagram of the peer waits. The chip's answers to the datagrams of both ports then
+// leave together. Between two runs of the chip, the goroutines yield at most once for each port.
 func (n *Node) yields(now mono.Time, p *livePort) bool {
 	if n.yielded >= len(n.ports) {
 		return false

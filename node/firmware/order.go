@@ -31,8 +31,9 @@ func (t *tile) mustFollow(r *request) bool {
 	return false
 }
 
-// overlaps reports whether two requests with [DataBlockDRAM] may touch the same byte, and at least one of them writes.
-// Several tiles show the same DRAM. So overlaps compares only the offsets in the tiles. A scatter page may write anywhere.
+// overlaps reports whether two requests with [DataBlockDRAM] may touch the same byte, and at least one of them
+// writes. Several tiles show the same DRAM. So overlaps compares only the offsets in the tiles. A scatter page may
+// write anywhere.
 func (e *Entry) overlaps(o *Entry) bool {
 	from, of := e.addr().Offset(), o.addr().Offset()
 	return (e.Flags|o.Flags)&WrReq != 0 && ((e.Flags|o.Flags)&Mod != 0 || from < of+uint64(o.Data) && of < from+uint64(e.Data))

@@ -12,15 +12,15 @@ import (
 // register of its processors. A harvested tile has these registers too.
 //
 // Offsets of the NIU registers of NoC 0 and of NoC 1 in a tile, in bytes (tt-umd,
-// wormhole_implementation.hpp and blackhole_implementation.hpp, NOC0_CONTROL_REG_ADDR_BASE_MAP).
-// The three tiles of a Wormhole DRAM bank have different offsets, and each tile shows the registers of
-// all three tiles. The NIU registers of Blackhole's DRAM tiles are left out, because tt-umd's offset for
-// these registers is the offset of a byte of DRAM. The offset for Blackhole's ARC and PCIe tiles, 0xFFFFFFFFFF000000, has more than 36 bits. Here the
-// registers of these tiles are at the low 36 bits of this offset. Blackhole's security and L2CPU
-// tiles are left out. For tiles without memory, tt-umd has no other offset for NoC 1. Here these
-// tiles have the registers of NoC 0 only. The ARC tile also shows the registers of its two NIUs
-// among the peripherals of the ARC processor (tt-umd, ARC_APB_NIU_0_OFFSET and
-// NIU_CFG_NOC1_ARC_ADDR).
+// wormhole_implementation.hpp and blackhole_implementation.hpp, NOC0_CONTROL_REG_ADDR_BASE_MAP). The
+// three tiles of a Wormhole DRAM bank have different offsets, and each tile shows the registers of all
+// three tiles. The NIU registers of Blackhole's DRAM tiles are left out, because tt-umd's offset for
+// these registers is the offset of a byte of DRAM. The offset for Blackhole's ARC and PCIe tiles,
+// 0xFFFFFFFFFF000000, has more than 36 bits. Here the registers of these tiles are at the low 36 bits of
+// this offset. Blackhole's security and L2CPU tiles are left out. For tiles without memory, tt-umd has
+// no other offset for NoC 1. Here these tiles have the registers of NoC 0 only. The ARC tile also shows
+// the registers of its two NIUs among the peripherals of the ARC processor (tt-umd, ARC_APB_NIU_0_OFFSET
+// and NIU_CFG_NOC1_ARC_ADDR).
 const (
 	niuBase        = 0xFFB20000
 	niuBaseOne     = 0xFFB30000

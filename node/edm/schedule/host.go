@@ -2,10 +2,10 @@
 // chips. Each move of such a schedule goes to a neighbour, as [collective.PlanAlong] plans it.
 //
 // The moves from one rank to another rank in one lane are a queue. A queue has a sender and a receiver, which are
-// kernels on Tensix tiles of the two chips. A queue also has one or several channels of the EDMs of one link. The sender cuts each
-// move into messages of equal size, of which the last one may be shorter, and gives the messages to the channels in
-// turn. So several messages of a queue are under way at once. The receiver takes the messages in the same order, and stores them or combines them with the
-// chip's own elements.
+// kernels on Tensix tiles of the two chips. A queue also has one or several channels of the EDMs of one link. The
+// sender cuts each move into messages of equal size, of which the last one may be shorter, and gives the messages
+// to the channels in turn. So several messages of a queue are under way at once. The receiver takes the messages in
+// the same order, and stores them or combines them with the chip's own elements.
 //
 //	memory of the chip → sender → EDM ═ link ═ EDM → receiver → memory of the chip
 //
@@ -338,8 +338,9 @@ func (b *part) sender(q *queue) {
 }
 
 // after returns the arguments that say when a sender may send the elements of a move. Another move, d, brings these
-// elements. The first two arguments are the semaphore, and the number of messages before d in d's queue. Then follow the
-// number of bytes of d that must come before the elements, the length of d, and the message size of d's queue. Without d, all arguments are 0.
+// elements. The first two arguments are the semaphore, and the number of messages before d in d's queue. Then follow
+// the number of bytes of d that must come before the elements, the length of d, and the message size of d's queue.
+// Without d, all arguments are 0.
 func (b *part) after(w *place, m *collective.Move) []uint32 {
 	if m.SendAfter < 0 {
 		return make([]uint32, 5)
