@@ -160,8 +160,8 @@ func (n *Node) StartHold(words []session.Word, done func(now []uint32, err error
 	}, err
 }
 
-// lookAtWords ends the waits whose words pass their tests. The node calls lookAtWords after each step. If a program
-// now submits requests soon, lookAtWords returns true.
+// lookAtWords ends the waits whose words pass their tests. The node calls lookAtWords after each step. If lookAtWords
+// ended a wait of AwaitReply, whose program submits requests at once, lookAtWords returns true.
 func (n *Node) lookAtWords() (soon bool) {
 	kept := n.waiting.words[:0]
 	for _, w := range n.waiting.words {

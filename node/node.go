@@ -103,8 +103,8 @@ type livePort struct {
 // livePorts are the ports of a live chip.
 type livePorts struct {
 	ports    []*livePort
-	yielded  int  // number of times that a port's goroutine has left its step to another one since the chip last ran
-	replying bool // a port's goroutine lets programs submit requests, and then sends
+	yielded  int  // number of times that a port's goroutine has left its step to another goroutine since the chip last ran
+	replying bool // a port's goroutine waits while programs submit requests, and then sends
 	byCh     [wire.MaxChannels]*livePort
 }
 

@@ -13,10 +13,11 @@ import (
 // cutPoll is the time between two looks at whether a cut is complete. The value is our own choice.
 const cutPoll = 5 * time.Millisecond
 
-// Snapshot makes the chip begin the cut with this number, if the chip has not begun it, and returns the
-// state of the chip at the cut; see [chip.Chip.Mark]. Snapshot waits for the marks of the neighbours, at
-// most [chip.CutTime] from the chip's cut on. Snapshot calls begun when the chip has begun the cut. Snapshot returns an error if the chip has begun a later cut,
-// if another caller has fetched the state, if ctx ends, or if the node is closed.
+// Snapshot returns the state of the chip at the cut with this number. If the chip has not begun this cut,
+// Snapshot makes the chip begin, see [chip.Chip.Mark]. Snapshot calls "begun" when the chip has begun the
+// cut. Snapshot then waits for the marks of the neighbours, at most [chip.CutTime] from the chip's cut on.
+// If the chip has begun a later cut, or if another caller has fetched the state, Snapshot returns an error.
+// Snapshot also returns an error if ctx ends, or if the node is closed.
 func (n *Node) Snapshot(ctx context.Context, number uint32, begun func()) (p snapshot.Part, err error) {
 	if err := n.order(func(now mono.Time) { n.chip.Mark(now, number) }); err != nil {
 		return p, err

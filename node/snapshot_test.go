@@ -16,8 +16,8 @@ import (
 	"ttfabric/wire"
 )
 
-// cut takes a snapshot of live chips, as fabric.Fabric.Snapshot does. Only the chip "first" is asked at once;
-// the others must learn of the cut from marks, and are asked later.
+// cut takes a snapshot of live chips, as fabric.Fabric.Snapshot does. First, cut asks only the chip "first".
+// The other chips must learn of the cut from marks. cut asks these chips later.
 func cut(t *testing.T, m *topo.Topology, ns []*node.Node, number uint32, first int) *snapshot.File {
 	t.Helper()
 	f := &snapshot.File{Format: snapshot.Format, Version: snapshot.Version, Source: snapshot.FromFabric, Cut: snapshot.Hex32(number), Payloads: number&wire.CutPayload != 0,
@@ -51,8 +51,8 @@ func cut(t *testing.T, m *topo.Topology, ns []*node.Node, number uint32, first i
 }
 
 // TestLiveSnapshotDrains takes a consistent cut through a live T3000 while all chips send to all others.
-// One chip is asked for the cut, and marks tell the others. The snapshot must have each open request: in
-// one packet, or as performed. In the simulator, the loaded fabric must perform each packet once, and end
+// The test asks one chip for the cut, and marks tell the other chips. The snapshot must have each open
+// request: in one packet, or as performed. In the simulator, the loaded fabric must perform each packet once, and end
 // each request that the sources had open.
 func TestLiveSnapshotDrains(t *testing.T) {
 	m, _, ns := fabric(t, "t3000")

@@ -72,9 +72,9 @@ func (n *Node) locked(f func(now mono.Time)) {
 	panics = false
 }
 
-// settle runs the chip until nothing moves. The argument "begun" is the time at which the work began. If a program
-// submits requests soon, settle returns true. The caller then calls the method "send", but may first let the program
-// run.
+// settle runs the chip until nothing moves. The argument "begun" is the time at which the work began. The caller then
+// calls the method "send". If a program submits requests soon, settle returns true, and the caller may let the program
+// run before the call.
 func (n *Node) settle(why cause, begun mono.Time) (soon bool) {
 	if h := n.cfg.Host; h != nil {
 		h.Run()
@@ -191,12 +191,12 @@ func (n *Node) patience(now mono.Time, p *livePort) time.Duration {
 	return creditPoll
 }
 
-// queue is a port that knows whether a datagram of its peer waits.
+// queue is a port that knows whether a datagram of the port's peer waits in the socket.
 type queue interface{ Waiting() bool }
 
-// yields reports whether the goroutine of port p leaves the rest of its step to the goroutine of another port, in whose
-// socket a datagram of the peer waits. The chip's answers to the datagrams of both ports then leave together. Between
-// two runs of the chip, the goroutines yield at most once for each port.
+// yields reports whether the goroutine of port p leaves the rest of its step to the goroutine of another port. In the
+// socket of this other port, a datagram of the peer waits. The chip's answers to the datagrams of both ports then
+// leave together. Between two runs of the chip, the goroutines yield at most once for each port.
 func (n *Node) yields(now mono.Time, p *livePort) bool {
 	if n.yielded >= len(n.ports) {
 		return false

@@ -8,10 +8,10 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// This file writes the packets of a router into a snapshot, and reads them from a snapshot.
+// This file writes the packets of a router into a snapshot, and reads packets from a snapshot.
 
-// Save returns the channels of port i, in all virtual channels that have slots. The fields of the
-// link are 0 in the result. If "payload" is true, the packets have their payloads.
+// Save returns the channels of port i, in all virtual channels that have slots. Fields that belong to
+// the link are 0 in the result. If "payload" is true, the packets have their payloads.
 func (r *Router) Save(now mono.Time, i int, payload bool) []snapshot.VC {
 	p := &r.ports[i]
 	out := []snapshot.VC{}
@@ -133,8 +133,7 @@ func (r *Router) fill(now mono.Time, q *ring, port int, packets []snapshot.Packe
 }
 
 // Assume counts n packets on virtual channel v as injected at port i, and as taken by the link. A
-// snapshot has these packets at the other end of the cable. Without these counts, the counts of the
-// two ends would contradict each other.
+// snapshot has these packets at the other end of the cable. So the counts of the two ends agree.
 func (r *Router) Assume(i int, v wire.VC, n int) {
 	c := r.ports[i].of(v)
 	c.Injected, c.Sent = c.Injected+uint64(n), c.Sent+uint64(n)

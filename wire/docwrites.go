@@ -34,13 +34,14 @@
 // which is not 0. Bits 0 and 1 of the number say whether the chips save the payloads of packets, and
 // the memory of their tiles. A later cut has a higher number (wrapping).
 //
-// When a chip begins a cut, it saves its state, and sends a mark with the cut's number over each link
-// that is up. A chip begins a cut when somebody asks for the cut, or when the first mark of the cut
+// When a chip begins a cut, the chip saves its state, and sends a mark with the cut's number over each
+// link that is up. A chip begins a cut when somebody asks for the cut, or when the first mark of the cut
 // comes. The frames of packets that the chip sent before its cut have lower sequence numbers than the
 // frame of the mark. The frames of packets that the chip sends after its cut have higher sequence
 // numbers. So the packets that come over a link between the receiver's own cut and the mark were under
-// way at the cut. A chip ignores a mark of a cut that it has begun already, and a mark of an earlier
-// cut that comes within 15 s of its latest cut. An implementation without snapshots may ignore marks.
+// way at the cut. A mark of a cut that the chip has begun already only ends the list of these packets. A
+// chip ignores a mark of an earlier cut that comes within 15 s of its latest cut. An implementation
+// without snapshots may ignore marks.
 //
 // # Compliance mode
 //

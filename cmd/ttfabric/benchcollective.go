@@ -31,7 +31,7 @@ of nccl-tests. Operations: ` + strings.Join(collective.Kinds(), ", ") + `.
           twice this rate on a ring. The command first measures the rate of a link.
 
 The last lines name the start and the time of each chip for the largest size. The
-chip that began last did not wait for others. The ranks run in this process, attached
+chip that began last did not wait for other chips. The ranks run in this process, attached
 to their chips by Unix sockets. --plot FILE.svg draws busbw by size into FILE.svg, and
 busbw by the number of ranks into FILE-ranks.svg.`,
 		Example: "  ttfabric bench collective all-reduce -b 8 -e 64M -f 2 --plot sums.svg\n  ttfabric bench collective all-gather -b 1M -e 1M --iters 5 --ranks 2,4,8 -o json",
@@ -84,6 +84,6 @@ func collectiveFlags(fs *pflag.FlagSet, run *bench.CollectiveRun, o *bench.Colle
 	fs.StringVar(&o.Scheme, "scheme", "auto", "how the data travel: auto, halves, both, direct or doubling")
 	fs.IntVarP(&o.Root, "root", "r", 0, "rank that is the root")
 	fs.IntVar(&run.Links, "links", 1, "number of planes that carry the data")
-	fs.IntSliceVar(&run.Ranks, "ranks", nil, "numbers of ranks, on the first chips of the fabric; without --ranks: all chips")
+	fs.IntSliceVar(&run.Ranks, "ranks", nil, "numbers of ranks to measure, such as 2,4,8; n ranks use the first n chips of the fabric (default: all chips)")
 	fs.StringVar(&o.Means, "means", "fabric", "what moves the data: fabric, or edm for kernels and ERISC data movers")
 }

@@ -21,15 +21,15 @@ neighbours, there are as many cables as the field channels says. With the policy
 RELAXED, fewer cables are enough, but the command prefers all. The command honours
 pinnings, and host_topology: the chips of one host are on one host of the machine.
 
-CLUSTER is the cluster descriptor of a host, a file that 'ttfabric generate' wrote, a
-built-in topology, or a file with the key rank_to_cluster_mock_cluster_desc, which names
-the cluster descriptors of several hosts. Several hosts join to one machine, by the
-unique ids of their chips.
+CLUSTER is the cluster descriptor of a host, a file that 'ttfabric generate' wrote, or a
+built-in topology. CLUSTER may also be a file with the key
+rank_to_cluster_mock_cluster_desc, which names the cluster descriptors of several hosts.
+The command joins several hosts to one machine, by the unique ids of their chips.
 
 With -f, the command writes a topology in which the logical chips have the channels and
 cables of their physical chips. 'ttfabric up' reads this file. 'ttfabric up
-GRAPH@map=CLUSTER' does both at once, and so does each command that takes a topology.
-The names of several files then have plus signs between them.
+GRAPH@map=CLUSTER' does both at once. Each command that takes a topology also takes this
+form. Write plus signs between the names of several files: GRAPH@map=HOST0+HOST1.
 
 If the descriptor does not fit, the command names a smallest set of chips that do not fit
 together, and exits with code 3.`,

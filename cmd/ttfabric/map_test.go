@@ -9,8 +9,8 @@ import (
 	"ttfabric/router/topo/mapping"
 )
 
-// TestMap finds that 'map' puts a mesh graph descriptor on a machine and writes the topology, that a name with
-// @map= stands for the same topology, and that the command names the chips that do not fit.
+// TestMap puts a mesh graph descriptor on a machine, and writes the topology. A name with @map= must stand for
+// the same topology. If a descriptor does not fit, 'map' must name the chips that do not fit together.
 func TestMap(t *testing.T) {
 	c := newCLI(t)
 	dir := t.TempDir()

@@ -39,7 +39,7 @@ the file into the simulator. The command names the chips that do not answer.`,
 			head, rows := output.SnapshotTable(v.Chips)
 			return cmp.Or(show(c, v, head, rows), s.Check())
 		}}
-	c.Flags().StringVarP(&file, "file", "f", "", "file for the snapshot, in JSON; only its owner can read the file")
+	c.Flags().StringVarP(&file, "file", "f", "", "file for the snapshot, in JSON; only the owner can read a new file")
 	c.Flags().BoolVar(&payload, "payload", false, "write packets with their payloads")
 	c.Flags().BoolVar(&memory, "memory", false, "write the memory of the tiles")
 	c.AddCommand(&cobra.Command{Use: "diff FILE FILE", Short: "Compare two snapshots", Args: cobra.ExactArgs(2), Example: "  ttfabric snapshot diff before.json after.json",

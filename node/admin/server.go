@@ -45,7 +45,7 @@ type Server struct {
 	about any // description of the fabric for GET /v1/fabric; nil: unknown
 
 	capturing places // calls GET /v1/capture under way
-	reading   places // calls that read events: GET /v1/events, and GET /v1/chip while it waits until the chip is ready, and POST /v1/snapshot
+	reading   places // calls under way that count as event streams: GET /v1/events, POST /v1/snapshot, and GET /v1/chip while the call waits until the chip is ready
 	batching  places // batches under way
 	waiting   places // calls that wait on a word or at a barrier
 	imaging   places // memory images that the chip writes or reads

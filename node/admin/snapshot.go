@@ -14,7 +14,7 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if b.Cut == 0 {
-		problem(w, http.StatusUnprocessableEntity, "the number of a cut is not 0")
+		problem(w, http.StatusUnprocessableEntity, "cut: 0: want another number")
 		return
 	}
 	if !s.reading.take(w, "event streams") {

@@ -14,11 +14,11 @@ import (
 // MMIO write to [wire.MarkRegister]. All frames of a link have one order, so the mark comes behind the
 // packets that the chip sent before its cut. Until a mark comes over a link, the packets that come
 // over this link were under way at the cut. Between the cut and the mark, the chip gives the link no
-// packet. Otherwise the peer would take this packet for one from before the cut.
+// packet. Otherwise the peer would take this packet for a packet from before the cut.
 
 // Times of a cut, our own choices.
 const (
-	CutTime = 2 * time.Second  // longest time for the marks; after this time, the cut is complete without the marks that have not come
+	CutTime = 2 * time.Second  // longest time for the marks; after this time, the chip hands over its state without the missing marks
 	cutKeep = 15 * time.Second // time for which a chip keeps the state of its cut, if nobody fetches the state; a mark of an older cut has no effect for this time
 )
 
@@ -39,7 +39,7 @@ type portCut struct {
 	told   bool // the queue has the mark
 	last   lastOf
 	marked bool // the peer's mark has come
-	many   bool // more packets came before the mark than the receiver channel has slots: the peer sends no marks
+	many   bool // before the mark, more packets came than the receiver channel has slots, so the peer sends no marks
 }
 
 // Mark begins a cut with a number, see [Inputs].
@@ -161,7 +161,7 @@ func (c *machine) CutState(now mono.Time, number uint32) (s *Saved, known bool) 
 		if st.Complete = k.ports[i].marked && !k.ports[i].many; st.Complete {
 			continue
 		}
-		for j := range st.VCs { // packets that the peer sent after its own cut may be among these
+		for j := range st.VCs { // perhaps the peer sent some of these packets after its own cut
 			st.VCs[j].InFlight = []snapshot.Packet{}
 		}
 	}

@@ -78,9 +78,9 @@ type Inputs interface {
 	// [ttlink.Link.Ask]. Ask returns the longest time that a working peer takes to answer, or 0 for
 	// a channel without a port.
 	Ask(now mono.Time, ch wire.Channel) time.Duration
-	// Mark begins the cut of a snapshot with this number. If the chip has begun this cut or a later
-	// cut already, Mark does nothing. The bits [wire.CutPayload] and [wire.CutMemory] of the number
-	// say what the chip saves. CutState returns the state.
+	// Mark begins the cut of a snapshot with this number. If the number is 0, or if the chip has begun
+	// this cut or a later cut in the last 15 s, Mark does nothing. The bits [wire.CutPayload] and
+	// [wire.CutMemory] of the number say what the chip saves. CutState returns the state.
 	Mark(now mono.Time, number uint32)
 	// StartJob starts this chip's part of a job of kernels. If the chip cannot run the job, StartJob
 	// changes nothing and returns an error.

@@ -12,7 +12,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// This file writes the state of a chip into a snapshot, and reads the state from a snapshot.
+// This file writes the state of a chip into a snapshot, and reads a state from a snapshot.
 
 // Save returns the state of the chip. If "payload" is true, the packets have their payloads. If
 // "memory" is true, the result has the memory of the tiles. The method Routes of [Saved] adds the
@@ -147,8 +147,8 @@ func (c *machine) saveMemory() []snapshot.Block {
 
 // Restore gives the chip the state st of a snapshot. The chip must be new, its links must be up, and
 // its tables must be those of st. The function "peer" returns the state of the port at the other end
-// of a cable at the same cut, or nil if the snapshot lacks it. At the same instant, the caller must
-// restore the chips at the other ends of all cables. Packets that were under way to the other end are
+// of a cable. If the snapshot lacks this state, "peer" returns nil. At the same instant, the caller
+// must restore the chips at the other ends of all cables. Packets that were under way to the other end are
 // then under way again. Kernels do not run again. The recorder of a chip does not see Restore. After
 // an error, the chip is of no use.
 func (c *machine) Restore(now mono.Time, st *snapshot.Chip, peer func(wire.PortID) *snapshot.PortState) error {

@@ -1,8 +1,8 @@
 package collective
 
-// PlanAlong returns a schedule of a call whose moves go from neighbour to neighbour on the path only. The results have
-// the bits of the schedule of [Plan]. If Plan sends a part to a rank that is no neighbour, the ranks between the two
-// store the part and send it on. These ranks need further elements in their work.
+// PlanAlong returns a schedule of a call. All moves of the schedule go from neighbour to neighbour on the path. The
+// results are equal to those of [Plan] to the bit. If Plan sends a part to a rank that is no neighbour, the ranks
+// between the two store the part and send it on. These ranks need further elements in their work.
 func PlanAlong(c Call, p *Path, planes int) (*Schedule, error) {
 	s, err := Plan(c, p, planes)
 	if err != nil {
@@ -25,7 +25,8 @@ type along struct {
 }
 
 // hops returns the ranks through which the elements of a move travel, with the receiver as the last one. On a
-// ring, hops takes the shorter way. If both ways are equally long, moves from every second position go backwards.
+// ring, hops takes the shorter direction. If both directions are equally long, moves from every second position go
+// backwards.
 func (a *along) hops(m *Move) (ranks []int) {
 	n := len(a.p.Order)
 	step, far := 1, a.p.At[m.To]-a.p.At[m.From]
@@ -46,8 +47,8 @@ func (a *along) hops(m *Move) (ranks []int) {
 // forward reports whether a rank is the next one of another rank on the path.
 func (a *along) forward(from, to int) bool { return (a.p.At[from]+1)%len(a.p.Order) == a.p.At[to] }
 
-// all replaces all moves. The moves of one time step of the schedule become moves of as many time steps as the path has
-// ranks. So each move still comes later than the moves that it depends on, and steps cannot wait in a circle.
+// all replaces all moves. Each time step of the schedule becomes as many time steps as the path has ranks. So each move
+// still comes later than the moves that it needs, and steps cannot wait in a circle.
 func (a *along) all() {
 	old, n := a.s.Moves, len(a.p.Order)
 	a.s.Moves = nil

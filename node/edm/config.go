@@ -110,8 +110,9 @@ type Config struct {
 	PageSize    int // bytes, a multiple of 16; the size of a channel's buffer is a multiple of the page
 	Sharing     Sharing
 	Termination Termination
-	// Key is a number of the operation. The two ends compare their keys in the handshake. If the keys differ, the
-	// chips perform different operations, and the receiver of the handshake ends the job.
+	// Key is a number that stands for the operation. The two ends compare their keys in the
+	// handshake. If the keys differ, the chips perform different operations, and the receiver of
+	// the handshake ends the job.
 	Key uint32
 	// Patience is how long the EDM waits for the handshake of the other end of the link. With
 	// [WorkerInitiated], a receiver channel also waits at most this long for its worker's

@@ -24,8 +24,8 @@
 // Programs of different chips start in no order, so the EDMs shake hands first. An EDM with sender
 // channels only is the sender of the handshake. If both ends have sender channels, the end whose
 // first sender channel has the lower number is the sender of the handshake. The packet of the
-// handshake says how its sender was built, and has the key of the operation. If the receiver of the packet was built
-// differently or has another key, the receiver ends the job.
+// handshake says how its sender was built, and has the key of the operation. If the receiver of the
+// packet was built differently or has another key, the receiver ends the job.
 //
 // With [MessageCountReached], a channel ends after the number of messages that the host gave. With
 // [WorkerInitiated], a channel ends when its worker sends the signal [Last] with the last message,

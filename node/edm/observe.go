@@ -160,7 +160,7 @@ func (c *Checker) Observe(e Event) {
 	}
 }
 
-// begin begins with a new EDM at an end of a link. All messages of an EDM that has ended must have arrived.
+// begin notes that a new EDM begins at an end of a link. If the EDM before has ended, all its messages must have arrived.
 func (c *Checker) begin(at wire.PortID) {
 	end := c.end(at)
 	for n := range MaxChannels {

@@ -72,9 +72,9 @@ func (m *mover) arguments() {
 	m.key = next()
 }
 
-// The packet of the handshake has four words, our own choice: the tag with the key, the channels of its sender,
-// the layout and the termination mode, and the port of its sender. Before the first message, an EDM
-// can therefore find out that the other end was built differently.
+// The packet of the handshake has four words, our own choice: the tag combined with the key, the channels
+// of the packet's sender, the layout and the termination mode, and the port of the packet's sender. Before
+// the first message, an EDM can therefore find out that the other end was built differently.
 const handshakeTag = 0x204D4445 // "EDM "
 
 // hello returns the packet of this end, or, if other is true, the packet that this end expects from the

@@ -427,7 +427,7 @@ func TestRemoveAfterACrash(t *testing.T) {
 	gone(t, f.Dir, chips)
 }
 
-// knows waits until a chip knows the given number of members by gossip. Links may come up before.
+// knows waits until a chip knows the given number of members by gossip. Links may come up earlier.
 func knows(ctx context.Context, t *testing.T, f *Fabric, n wire.FabricNodeID, members int) {
 	t.Helper()
 	c, err := f.Client(n)

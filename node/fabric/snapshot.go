@@ -14,9 +14,10 @@ import (
 )
 
 // Snapshot takes a snapshot of the running fabric: a consistent cut, see package snapshot. If "payload" is
-// true, packets are written with their payloads. If "memory" is true, the memory of the tiles is written.
-// NoAnswer of the result lists the chips that do not run, the chips that do not begin the cut within
-// [chip.CutTime], and the chips whose state does not come within [AskTime] afterwards. Snapshot returns an error if no chip answers.
+// true, the packets have their payloads. If "memory" is true, the result has the memory of the tiles.
+// NoAnswer of the result lists three kinds of chips: chips that do not run, chips that do not begin the cut
+// within [chip.CutTime], and chips whose state does not come within [chip.CutTime] and [AskTime] together.
+// If no chip answers, Snapshot returns an error.
 func (f *Fabric) Snapshot(ctx context.Context, payload, memory bool) (*snapshot.File, error) {
 	if f.Spec.Runtime == spec.Model {
 		return f.modelSnapshot(ctx, payload, memory)

@@ -21,8 +21,9 @@ func ReadSnapshot(path string) (*snapshot.File, error) {
 	return s, nil
 }
 
-// WriteSnapshot writes a snapshot into a file. The file holds the data of packets and memory, so only
-// its owner may read it. If path is "", WriteSnapshot writes nothing.
+// WriteSnapshot writes a snapshot into a file. A snapshot may hold the data of packets and memory, so only
+// the owner can read a new file. An existing file keeps its mode. If path is "", WriteSnapshot writes
+// nothing.
 func WriteSnapshot(path string, s *snapshot.File) error {
 	if path == "" {
 		return nil

@@ -16,8 +16,8 @@ import (
 
 // The time between two requests to the chips for their reports of a run is a tenth of the time since
 // the run's start, within two limits. A report with the latencies costs a chip about as much processor
-// time as 50 packets, and the command several times as much. While the run continues, most reports
-// therefore have only the counts.
+// time as 50 packets. Such a report costs the command several times as much. While the run continues,
+// most reports therefore have only the counts.
 const (
 	leastTrafficPoll = 50 * time.Millisecond
 	mostTrafficPoll  = 250 * time.Millisecond
@@ -103,8 +103,8 @@ func merge(run traffic.Spec, pairs []traffic.Pair, last map[wire.FabricNodeID]tr
 
 // collect asks all chips for their reports of the run, and stores the reports in last. The argument
 // "ask" is the client's method that asks for a report. If a report has no latencies, collect keeps the
-// latencies of the chip's report before. The result "silent" lists the chips that do not answer or do not know the run. The result "done"
-// reports whether all other chips have finished.
+// latencies of the chip's earlier report. The result "silent" lists the chips that do not answer or do
+// not know the run. The result "done" reports whether all other chips have finished.
 func collect(ctx context.Context, cs []*api.Client, ask func(c *api.Client, ctx context.Context, owner uint64) (traffic.Report, error), owner, run uint64, last map[wire.FabricNodeID]traffic.Report) (silent []wire.FabricNodeID, done bool) {
 	done = true
 	for _, a := range Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) (traffic.Report, error) { return ask(c, ctx, owner) }) {

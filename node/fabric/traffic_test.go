@@ -77,7 +77,7 @@ func TestPlanTrafficRefuses(t *testing.T) {
 }
 
 // TestLatenciesStay collects reports with latencies, and later reports without latencies. The result
-// must have the later counts and the earlier latencies, also for a chip that has ended since.
+// must have the later counts and the earlier latencies. This also holds for a chip that has ended since.
 func TestLatenciesStay(t *testing.T) {
 	m := planned(t, "n300").Topology
 	pairs := []traffic.Pair{{Src: m.Chips[0].Node, Dst: m.Chips[1].Node}, {Src: m.Chips[1].Node, Dst: m.Chips[0].Node}}

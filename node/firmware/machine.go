@@ -65,9 +65,9 @@ type Config struct {
 	Topology *topo.Topology
 	Memory   *noc.Memory
 	Host     Host
-	// Seed seeds the choice among parallel cables. If Seed is 0, requests of a tile to one chip keep their order. The
-	// messages that may take parallel cables then take the cable with the fewest messages. Of several such cables,
-	// they take the first.
+	// Seed seeds the choice among parallel cables. If Seed is 0, requests of a tile to one chip keep their order. A
+	// message that may take parallel cables then takes the cable with the fewest messages. Of several such cables, the
+	// message takes the first.
 	Seed uint64
 }
 

@@ -2,18 +2,19 @@ package firmware
 
 import "slices"
 
-// inOrder reports whether a message must not overtake earlier requests of the same tile to the same chip. BDMS demands
+// inOrder reports whether a message must stay behind earlier requests of the same tile to the same chip. BDMS demands
 // this order only with [Ordered] ("Stage 2"). luwen needs the order without this flag too: luwen stores the code of a
 // message to the ARC processor, and then raises the interrupt, and does not wait in between. The parts of a request with
-// [DataBlockDRAM] may take parallel cables, because other requests wait for them, see mustFollow. Only a machine with a
-// seed uses all the freedom that BDMS gives.
+// [DataBlockDRAM] may take parallel cables, because other requests wait for these parts, see mustFollow. Only a machine
+// with a seed uses all the freedom that BDMS gives.
 func (m *Machine) inOrder(x *message) bool {
 	return x.class == requests && (x.flags&Ordered != 0 || m.rng == nil && x.flags&DataBlockDRAM == 0)
 }
 
 // mustFollow reports whether a request must wait until an earlier request to the same chip has ended. The parts of
-// requests with [DataBlockDRAM] take parallel cables. So such a request and a request without this flag have no order on
-// the way, and neither have two such requests for the same bytes. The request's time begins when its wait ends.
+// requests with [DataBlockDRAM] take parallel cables, on which the parts may overtake other requests. So a request waits
+// if only one of the two requests has this flag, or if both have the flag and overlap. The time limit of the request
+// begins when the wait ends.
 func (t *tile) mustFollow(r *request) bool {
 	const spread = DataBlockDRAM
 	if r.next > 0 || t.m.rng != nil || r.target == t.m.cfg.Self || r.entry.Flags&Ordered != 0 {
@@ -30,8 +31,9 @@ func (t *tile) mustFollow(r *request) bool {
 	return false
 }
 
-// overlaps reports whether two requests with [DataBlockDRAM] may touch the same byte, and at least one of them writes.
-// Several tiles show the same DRAM, so overlaps compares the offsets in the tiles alone. A scatter page may write anywhere.
+// overlaps reports whether two requests with [DataBlockDRAM] may touch the same byte, and at least one of them
+// writes. Several tiles show the same DRAM. So overlaps compares only the offsets in the tiles. A scatter page may
+// write anywhere.
 func (e *Entry) overlaps(o *Entry) bool {
 	from, of := e.addr().Offset(), o.addr().Offset()
 	return (e.Flags|o.Flags)&WrReq != 0 && ((e.Flags|o.Flags)&Mod != 0 || from < of+uint64(o.Data) && of < from+uint64(e.Data))

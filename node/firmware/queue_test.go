@@ -191,8 +191,9 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Without a seed, each byte of a chip has at the end what the last request of a tile wrote, over several hops and while
-// links are down for a moment. The requests are words, blocks, and blocks in host memory. luwen relies on this order.
+// Without a seed, a tile's requests to a chip keep their order. At the end, each byte of the chip must be from the last
+// request that wrote the byte. The requests are words, blocks, and blocks in host memory. They take several hops, while
+// links are down for a moment. luwen relies on this order.
 func TestOrderWithoutSeed(t *testing.T) {
 	together := 0 // times that several requests with data in host memory were under way
 	for seed := range uint64(20) {

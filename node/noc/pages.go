@@ -28,8 +28,8 @@ func (m *Memory) Pages(f func(x, y uint8, off uint64, b []byte)) {
 }
 
 // Put writes b into memory, from address a on, without effects on registers. Put is for memory from a
-// snapshot. The outcome is [wire.OutcomeNoMemory] if the limit has no room, and another outcome
-// than [wire.OutcomeDone] if the bytes do not lie in one tile's memory.
+// snapshot. If the bytes would exceed the chip's limit of memory, the outcome is [wire.OutcomeNoMemory].
+// If the bytes do not lie in one tile's memory, the outcome says why.
 func (m *Memory) Put(a wire.NocAddr, b []byte) wire.Outcome {
 	t := m.tile(a.X(), a.Y())
 	switch {

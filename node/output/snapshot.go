@@ -9,12 +9,13 @@ import (
 type Snapshot struct {
 	File     string              `json:"file,omitempty"` // file with the snapshot; absent if the command wrote no file
 	Cut      snapshot.Hex32      `json:"cut"`            // number of the cut
-	NoAnswer []wire.FabricNodeID `json:"no_answer"`      // chips whose state is unknown, because they did not answer in time or do not run
+	NoAnswer []wire.FabricNodeID `json:"no_answer"`      // chips whose state is unknown, because the chips did not answer in time or do not run
 	Requests snapshot.Account    `json:"requests"`       // open requests and their packets
 	Chips    []snapshot.Summary  `json:"chips"`          // what the snapshot holds of each chip
 }
 
-// SnapshotOf says what the snapshot f holds, which is in a file.
+// SnapshotOf says what the snapshot f holds. The argument "file" is the name of the file with the
+// snapshot, or "".
 func SnapshotOf(f *snapshot.File, file string) Snapshot {
 	return Snapshot{file, f.Cut, f.NoAnswer, f.Account(), f.Summarize()}
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // Snapshot returns the state of the fabric at this instant. If "payload" is true, the packets have their
-// payloads. If "memory" is true, the chips have the memory of their tiles.
+// payloads. If "memory" is true, the snapshot has the memory of the tiles.
 func (d *Driven) Snapshot(payload, memory bool) *snapshot.File { return d.s.snapshot(payload, memory) }
 
 func (s *Sim) snapshot(payload, memory bool) *snapshot.File {
@@ -49,10 +49,11 @@ type Loaded struct {
 
 // Load starts a simulated fabric with the state of a snapshot that [snapshot.File.Check] has accepted.
 // The fabric goes on from the cut as soon as virtual time runs. Load first brings up a fabric without
-// requests: cables that the tables of the snapshot do not use are cut. When all other links are up,
-// Load gives all chips their states at one instant. At this instant, Load cuts the cables whose links
-// were down at the cut, and pauses the ports that were paused. The trace gets a line for each event;
-// nil: no trace. An error begins with the field of the snapshot that does not fit, if there is one.
+// requests, in which the cables are cut that the tables of the snapshot do not use. When all other links
+// are up, Load gives all chips their states at one instant. At this instant, Load cuts the cables whose
+// links were down at the cut. Load also pauses or drains the ports that were paused or drained, and takes
+// cables out of service as operators did. The trace gets a line for each event; nil: no trace. If a field of
+// the snapshot does not fit, the error names the field.
 func Load(f *snapshot.File, trace io.Writer) (*Driven, Loaded, error) {
 	return load(f, Config{Trace: trace})
 }
@@ -287,13 +288,13 @@ func (o *outside) Performed(_ mono.Time, src wire.FabricNodeID, _ wire.Plane, _ 
 	}
 }
 
-// Quiet reports whether no chip has an open request, or holds a packet.
+// Quiet reports whether the fabric is at rest: no chip has an open request, and no chip holds a packet.
 func (d *Driven) Quiet() bool {
 	return !slices.ContainsFunc(d.s.machines, func(m *machine) bool { return m.chip != nil && (!m.chip.Quiet() || m.chip.InFlight()) })
 }
 
-// Drain runs until no chip has an open request or holds a packet, and reports whether this came within
-// a time.
+// Drain runs until the fabric is at rest, see [Driven.Quiet], but at most for the given time. Drain reports
+// whether the fabric is at rest.
 func (d *Driven) Drain(most time.Duration) (bool, error) {
 	done := d.s.runUntil(d.s.now.Add(most), d.Quiet)
 	if d.s.failure != nil {

@@ -110,9 +110,9 @@ func reread(t *testing.T, f *snapshot.File) *snapshot.File {
 }
 
 // TestSnapshotDrains takes a snapshot of a saturated T3000, loads the snapshot, and lets the loaded
-// fabric come to rest. Each packet of the snapshot must be performed once, and the requests that the
-// sources held open must be those whose packets are in the snapshot or that are already performed. The
-// memory of the loaded chips must have the payloads.
+// fabric come to rest. Each packet of the snapshot must be performed once. Each request that a source
+// held open must have a packet in the snapshot, or be performed already. The memory of the loaded
+// chips must have the payloads.
 func TestSnapshotDrains(t *testing.T) {
 	const size = 1024
 	for _, frame := range []int{4480, 480} {
@@ -134,7 +134,7 @@ func TestSnapshotDrains(t *testing.T) {
 		}
 		a := f.Account()
 		if full == 0 || flying == 0 || len(a.Missing)+len(a.Strays)+len(a.Doubles) > 0 || a.UnderWay == 0 || a.Open != len(open) || a.Open != a.UnderWay+a.Settled {
-			t.Fatalf("frames of %d bytes: %d full receiver channels, %d packets in flight, %+v", frame, full, flying, a)
+			t.Fatalf("frames of %d bytes: %d full sender channels, %d packets in flight, %+v", frame, full, flying, a)
 		}
 		n := 0
 		for at, ids := range packets {
@@ -219,9 +219,9 @@ func drain(t *testing.T, d *Driven, f *snapshot.File, packets map[string][]snaps
 	})
 }
 
-// TestSnapshotOfAllKinds does the same with all kinds of requests: the packets of multicasts, reads and
-// their replies, probes and posted requests must be restored, too. Each request must end as it would
-// without the snapshot.
+// TestSnapshotOfAllKinds does what TestSnapshotDrains does, with all kinds of requests. The simulator must
+// also restore the packets of multicasts, reads and their replies, probes and posted requests. Each request
+// that is not posted must end as done.
 func TestSnapshotOfAllKinds(t *testing.T) {
 	parts := 0
 	for _, machine := range []string{"t3000", "torus:3x3", "2xt3000", "mesh:3x3"} {
@@ -301,8 +301,8 @@ func TestSnapshotOfAllKinds(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfFaults cuts the cables between two chips, and later kills a chip, and takes snapshots while
-// the chips find out. Each snapshot must load, and each request must end.
+// TestSnapshotOfFaults cuts the cables between two chips, and later kills a chip. The test takes snapshots
+// while the chips find out. Each snapshot must load, and each request must end.
 func TestSnapshotOfFaults(t *testing.T) {
 	d := saturated(t, "t3000", 14, 4480, writeAt(256))
 	burst := func() {

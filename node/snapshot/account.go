@@ -6,21 +6,21 @@ import (
 	"ttfabric/wire"
 )
 
-// Account compares the open requests of all sources with the packets of the file. Each open request
-// that its destination has not settled must have exactly one packet in the file. For a multicast, each
-// copy counts.
+// Account compares the open requests of all sources with the packets of the file. An open request that
+// a destination has not settled must have one packet in the file. A multicast may have several packets,
+// because each copy is a packet.
 type Account struct {
 	Open     int     `json:"open"`      // requests and probes that sources hold open
 	Probes   int     `json:"probes"`    // of these: probes that flows sent on their own, which no program made
-	Settled  int     `json:"settled"`   // open requests that all their destinations have settled: only the answers are under way
+	Settled  int     `json:"settled"`   // open requests that all destinations have settled, so that only the answers are under way
 	UnderWay int     `json:"under_way"` // open requests whose packet is in the file
-	Missing  []Hex64 `json:"missing"`   // ids of open requests that no destination has settled and no packet carries; of these, a router has dropped the packet, or a chip without a state holds it
+	Missing  []Hex64 `json:"missing"`   // ids of open requests that have no packet in the file, and that a destination has not settled: a router has dropped the packet, or a chip whose state is unknown has the packet
 	Strays   []Hex64 `json:"strays"`    // ids of requests in the file that no source holds open, although the file has the state of the source
 	Doubles  []Hex64 `json:"doubles"`   // ids of unicast requests of which the file has more than one packet
 }
 
-// Packets calls f for each packet of the file: the packets of all channels, the packets in flight,
-// and the packets that wait inside chips.
+// Packets calls visit for each packet of the file: the packets of all channels, the packets in flight,
+// and the packets that wait inside chips. Packets leaves out the field Pending of ports.
 func (f *File) Packets(visit func(at *Chip, p *Packet)) {
 	for i := range f.Chips {
 		k := &f.Chips[i]

@@ -90,7 +90,7 @@ func (c *checker) head() error {
 		atMost("topology.text", len(f.Topology.Text), MaxTopo), between("options.ttl", f.Options.TTL, 0, 1<<16-1))
 }
 
-// index finds the chips and ports of the file, which must be different from each other.
+// index finds the chips and ports of the file. Each chip and each port must be in the file once.
 func (c *checker) index() error {
 	for i := range c.f.Chips {
 		k := &c.f.Chips[i]
@@ -298,8 +298,8 @@ func (c *checker) cables() error {
 	return nil
 }
 
-// cuts checks that the cuts of the two chips at each cable are consistent: the packets in flight are
-// the difference between the packets sent and received in the session.
+// cuts checks that the cuts of the two chips at each cable are consistent: the number of packets in
+// flight is the number of packets sent in the session, less the number of packets received.
 func (c *checker) cuts() error {
 	for i := range c.f.Chips {
 		for j := range c.f.Chips[i].Ports {

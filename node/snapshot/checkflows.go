@@ -179,7 +179,7 @@ func (a *Arrived) check() error {
 		case i > 0 && int32(e.First-(a.Exceptions[i-1].First+uint32(a.Exceptions[i-1].Count))) < 0:
 			return fmt.Errorf("exceptions[%d].first: %d lies in the exception before", i, e.First)
 		case e.Outcome == uint8(wire.OutcomeDone) || e.Outcome >= uint8(wire.NumOutcomes):
-			return fmt.Errorf("exceptions[%d].outcome: no outcome of a request that was not performed has the code %d", i, e.Outcome)
+			return fmt.Errorf("exceptions[%d].outcome: %d: want the code of an outcome other than done", i, e.Outcome)
 		}
 	}
 	return nil

@@ -15,9 +15,9 @@ type side struct {
 	plane wire.Plane
 }
 
-// tables checks the routing tables: each route of L0 leads over cables of the file to its
-// destination, and each row of L1 names a port of this mesh that leads to another mesh. A route that
-// comes to a chip without a state counts as right.
+// tables checks the routing tables. Each route of L0 must lead over cables of the file to the route's
+// destination. Each row of L1 must name a port of this mesh that leads to another mesh, or no port. A
+// route that comes to a chip without a state counts as right.
 func (c *checker) tables() error {
 	sides := map[side]*PortState{}
 	for i := range c.f.Chips {

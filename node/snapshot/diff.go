@@ -21,7 +21,7 @@ type Difference struct {
 }
 
 // Diff lists what differs between two snapshots: chips, states of ports, tables, where packets are,
-// and the open requests of flows. Diff leaves out ages and counts of packets, which always differ.
+// and the numbers of open requests. Diff leaves out ages and counts of packets, which always differ.
 func Diff(a, b *File) []Difference {
 	d := differ{out: []Difference{}}
 	d.add("fabric", "", "topology", a.Topology.Name+" "+text(a.Topology.Hash), b.Topology.Name+" "+text(b.Topology.Hash))
@@ -74,12 +74,12 @@ func present(yes bool) string {
 }
 
 func text(v interface{ MarshalText() ([]byte, error) }) string {
-	b, _ := v.MarshalText() // the types of this file never return an error
+	b, _ := v.MarshalText() // the types of a snapshot never return an error
 	return string(b)
 }
 
 func encoded(v any) string {
-	b, _ := json.Marshal(v) // the types of this file never return an error
+	b, _ := json.Marshal(v) // the types of a snapshot never return an error
 	return string(b)
 }
 

@@ -21,14 +21,14 @@
 // The fields sent and received of a virtual channel count the packets of the link's session. Between
 // two chips of a snapshot, the packets in flight are the difference of both counts. [File.Check]
 // compares them. Grants are no packets, and may overtake the packets of a cut. The field credits
-// therefore holds what a chip knew at its cut. The true number of free slots is the number of slots
-// at the receiver, less the packets in the receiver channel, less the packets in flight.
+// therefore holds what a chip knew at its cut. To get the true number of free slots, take the number of
+// slots at the receiver. Then subtract the packets in the receiver channel and the packets in flight.
 //
 // # What is not written
 //
-// A kernel is a coroutine, whose state nobody can save. A kernel is written by name and tile, for
-// people. Frames of L1 writes and MMIO writes under way are not written. The state of timers,
-// histories and counters is not written either, except the ages of packets and requests.
+// A kernel is a coroutine, whose state nobody can save. The file has the kernel's name and tile, for
+// people. The file does not have frames of L1 writes and MMIO writes that are under way. Of timers,
+// histories and counters, the file has only the ages of packets and requests.
 //
 // # Versions
 //

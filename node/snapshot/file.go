@@ -42,14 +42,14 @@ type File struct {
 	Cut      Hex32  `json:"cut"`      // number of the cut; 0 in a simulator
 	Made     string `json:"made"`     // when the snapshot was made, in the form of RFC 3339; empty in a simulator
 	Time     int64  `json:"time_ns"`  // virtual time of the simulator, in nanoseconds; 0 for a live fabric
-	Payloads bool   `json:"payloads"` // whether packets are written with their payloads
-	Memory   bool   `json:"memory"`   // whether the memory of the tiles is written
+	Payloads bool   `json:"payloads"` // whether the packets have their payloads
+	Memory   bool   `json:"memory"`   // whether the file has the memory of the tiles
 
 	Topology Topology            `json:"topology"`  // the declared machine
 	Options  Options             `json:"options"`   // options of the chips
 	Cables   []Cable             `json:"cables"`    // the cables as training found them
 	Chips    []Chip              `json:"chips"`     // the chips of which the file holds a state, by mesh and chip
-	NoAnswer []wire.FabricNodeID `json:"no_answer"` // chips whose state is unknown, because they did not answer in time or do not run
+	NoAnswer []wire.FabricNodeID `json:"no_answer"` // chips whose state is unknown, because the chips did not answer in time or do not run
 }
 
 // Topology is the declared machine.
@@ -65,7 +65,7 @@ type Options struct {
 	Engine     string `json:"engine"`         // routing engine of the chips, such as dor; empty: the default engine
 	Order      string `json:"order"`          // order of the axes: xy, yx or none
 	Ring       string `json:"ring"`           // scheme of axes that wrap: dateline, bubble or none
-	Exits      string `json:"exits"`          // by which crossings packets may go up between meshes
+	Exits      string `json:"exits"`          // how packets go up between meshes: shortest or printed
 	Lines      bool   `json:"lines"`          // whether the fabric is 1D
 	Slots      string `json:"slots"`          // slot profile, such as spec; the slots of each channel are at the channel
 	Profile    string `json:"profile"`        // profile of the links' times, such as lan
@@ -98,10 +98,10 @@ type Chip struct {
 	Replies []Packet  `json:"replies"`          // replies that wait for room in a sender channel
 	Reports []Report  `json:"reports"`          // reports of dropped packets that wait for room in a sender channel
 	Host    []Packet  `json:"host"`             // requests of other chips to host memory that wait for the host
-	OwnHost int       `json:"own_host"`         // number of the chip's own requests to host memory that wait for the host; a loaded model does not have them
+	OwnHost int       `json:"own_host"`         // number of the chip's own requests to host memory that wait for the host; a loaded model does not have these requests
 	Flows   []Flow    `json:"flows"`            // flows that begin at the chip
 	Arrived []Arrived `json:"arrived"`          // flows that end at the chip; first the flows to which the chip owes a completion, in the order in which the chip answers
-	Jobs    []Job     `json:"jobs"`             // jobs whose kernels run on the chip; a loaded model does not have them
+	Jobs    []Job     `json:"jobs"`             // jobs whose kernels run on the chip; a loaded model does not have these kernels
 	Queues  []Queue   `json:"queues"`           // queues of the base firmware that hosts have used
 	Memory  []Block   `json:"memory,omitempty"` // memory of the tiles that is not zero; only on demand
 }
@@ -115,8 +115,8 @@ type PortState struct {
 	Link      string       `json:"link"`              // state of the link: off, training, up or closed
 	Session   Hex32        `json:"session"`           // session of the link; 0: none
 	Found     *Port        `json:"found"`             // wrong port that training found at the other end; null: none
-	By        wire.Channel `json:"by"`                // channel whose cable carries the link's frames: channel, or a parallel cable
-	Fallback  wire.Channel `json:"fallback"`          // channel whose cable would carry the frames if the own cable failed now; channel: none
+	By        wire.Channel `json:"by"`                // channel whose cable carries the link's frames: the port's own channel, or the channel of a parallel cable
+	Fallback  wire.Channel `json:"fallback"`          // channel whose cable would carry the frames if the port's own cable failed now; the port's own channel: there is none
 	Assigned  bool         `json:"assigned"`          // whether an operator assigned the fallback
 	Avoided   bool         `json:"avoided"`           // whether an operator took the cable out of service
 	Out       bool         `json:"out"`               // whether the tables in force do not use the cable
@@ -124,8 +124,8 @@ type PortState struct {
 	Router    string       `json:"router"`            // state of the router: initializing, running, paused, draining or retraining
 	Raw       bool         `json:"raw"`               // whether the port is in compliance mode
 	Unacked   int          `json:"unacked"`           // frames that this end has sent and the peer has not acknowledged
-	Complete  bool         `json:"complete"`          // whether in_flight is complete: the mark or the state of the peer came
-	Pending   []Packet     `json:"pending,omitempty"` // packets that this end has sent and the peer has not acknowledged, if the state of the peer is unknown: the peer has perhaps received them; absent: none, or the state of the peer is known
+	Complete  bool         `json:"complete"`          // whether in_flight is complete, because the mark or the state of the peer came
+	Pending   []Packet     `json:"pending,omitempty"` // packets that this end has sent and the peer has not acknowledged; perhaps the peer has received some of these packets; absent: none, or in_flight of the peer is complete
 	Partial   []byte       `json:"-"`                 // bytes of the packet that the port has received in part; [File.Join] puts them into a packet in flight
 	VCs       []VC         `json:"vcs"`               // virtual channels that have slots or packets
 }

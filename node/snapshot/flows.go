@@ -14,10 +14,10 @@ type Flow struct {
 	Via     string            `json:"via"`     // hops that the packets take instead of the tables' routes; empty: none
 
 	Epoch  uint32 `json:"epoch"`  // epoch of the flow
-	Older  uint32 `json:"older"`  // later epoch that a member has heard of; 0: none
+	Older  uint32 `json:"older"`  // number of an epoch after this one, of which a member has heard; 0: none
 	Known  bool   `json:"known"`  // whether every member has answered in the epoch
 	Ending bool   `json:"ending"` // whether the epoch takes no more requests
-	Open   bool   `json:"open"`   // whether requests need not wait until the epoch is known
+	Open   bool   `json:"open"`   // whether the chip may send requests before the epoch is known
 	Asked  bool   `json:"asked"`  // whether requests wait for the end of a probe
 	Life   Hex32  `json:"life"`   // life of the destination that the packets name; 0: none
 
@@ -50,7 +50,7 @@ type End struct {
 	Fates    [4]uint64         `json:"fates"`    // settled requests: done, refused, lost, unknown
 }
 
-// Request is a request of a flow whose window holds the request.
+// Request is a request in the window of a flow, or a performed read whose data has not come.
 type Request struct {
 	Seq       uint32    `json:"seq"`              // number of the request in its flow
 	ID        Hex64     `json:"id"`               // id of the request's packet

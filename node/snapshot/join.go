@@ -8,8 +8,8 @@ import (
 
 // Join completes a file that has the states of the chips, each from its own cut. Join sorts the chips,
 // finds the packets in flight, and lists the cables. A port whose field Complete is true has its
-// packets in flight already. For another port, Join takes the packets in flight from the pending packets
-// of the peer: in the session, the peer has sent these packets, and the port has not received them.
+// packets in flight already. For any other port, Join takes the packets in flight from the pending
+// packets of the peer: those that the peer has sent in the session, and the port has not received.
 func (f *File) Join() {
 	slices.SortFunc(f.Chips, func(a, b Chip) int { return a.Node.Compare(b.Node) })
 	slices.SortFunc(f.NoAnswer, wire.FabricNodeID.Compare)
@@ -100,8 +100,8 @@ func cable(at Port, p, q *PortState) Cable {
 	return c
 }
 
-// Held returns a copy of the state p of a port whose link is down, with the packets that were in flight to
-// the peer at the front of sender channel 0.
+// Held returns a copy of the state p of a port whose link is down. In the copy, the packets that were in
+// flight to the peer are at the front of sender channel 0.
 func (p *PortState) Held(peer *PortState) *PortState {
 	x := *p
 	x.VCs = slices.Clone(p.VCs)

@@ -11,25 +11,26 @@ import (
 type Packet struct {
 	Type    string            `json:"type"`              // request, probe, reply, completion, drop or linkstate
 	Src     wire.FabricNodeID `json:"src"`               // source
-	Dst     wire.FabricNodeID `json:"dst"`               // destination; for a multicast by ranges, the source; for a multicast to members, one of the members
+	Dst     wire.FabricNodeID `json:"dst"`               // destination; of a multicast by ranges, the source; of a multicast to members, one of the members
 	ID      Hex64             `json:"id"`                // id of the request; 0 for control packets
 	Seq     uint32            `json:"seq"`               // number of the request in its flow; 0 for control packets
 	TTL     uint16            `json:"ttl"`               // hops that the packet may still make
 	Bytes   int               `json:"bytes"`             // length of the packet with its payload
 	Age     int64             `json:"age_ms"`            // time since the packet entered its channel, in milliseconds; 0 in flight
-	Parts   uint8             `json:"parts"`             // of a multicast at the front of its channel: what is left to do, a bit for each direction of a copy and one for this chip; 0: nothing is done yet
-	Head    []byte            `json:"head"`              // all bytes before the payload, see package wire
-	Payload []byte            `json:"payload,omitempty"` // payload; only on demand, except for control packets
+	Parts   uint8             `json:"parts"`             // of a multicast at the front of its channel: the copies that still have to leave, a bit for each direction, and a bit for this chip; 0: all copies
+	Head    []byte            `json:"head"`              // all bytes before the payload; of a control packet, all bytes; see package wire
+	Payload []byte            `json:"payload,omitempty"` // payload; only on demand; a control packet has no payload
 }
 
-// PacketOf returns the packet with the bytes b. b is one valid packet. If "payload" is false, the
-// result has no payload, unless b is a control packet.
+// PacketOf returns the packet with the bytes b. The bytes must be one valid packet. If "payload" is
+// false, or if b is a control packet, the result has no payload. Head holds all bytes of a control
+// packet.
 func PacketOf(b []byte, payload bool) Packet {
 	v := wire.PacketView(b)
 	_, seq := v.Flow()
 	n := len(b) - v.PayloadLen()
 	if v.Type().Control() {
-		n, payload = len(b), false // a control packet is short, and its length is fixed
+		n, payload = len(b), false // a control packet is short
 	}
 	p := Packet{Type: v.Type().String(), Src: v.Src(), Dst: v.Dst(), ID: Hex64(v.ID()), Seq: seq, TTL: v.TTL(), Bytes: len(b), Head: append([]byte(nil), b[:n]...)}
 	if payload {
@@ -79,6 +80,6 @@ func (p *Packet) Raw() ([]byte, error) {
 	return b, nil
 }
 
-// MaxParts is the largest value of Parts of a [Packet]: a bit for each direction, and one for the
+// MaxParts is the largest value of Parts of a [Packet]: a bit for each direction, and a bit for the
 // chip itself.
 const MaxParts = wire.PartHere<<1 - 1

@@ -238,8 +238,8 @@ func TestBadFields(t *testing.T) {
 	}
 }
 
-// TestAccountFinds takes a packet out of a snapshot, puts one in twice, and takes away a source's open
-// request. Account must find each.
+// TestAccountFinds takes a packet out of a snapshot, puts the packet in twice, and takes away the open
+// requests of the packet's source. Account must find each change.
 func TestAccountFinds(t *testing.T) {
 	f := sample(t, false)
 	if a := f.Account(); len(a.Missing)+len(a.Strays)+len(a.Doubles) > 0 || a.UnderWay == 0 {
@@ -308,8 +308,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// FuzzDecode changes the bytes of snapshots. What Decode accepts must be the same after another round,
-// and a simulator must load it or refuse it.
+// FuzzDecode changes the bytes of snapshots. If Decode accepts the bytes, the snapshot must stay the same
+// when it is encoded and decoded again. A simulator must load or refuse the snapshot.
 func FuzzDecode(f *testing.F) {
 	for _, payload := range []bool{false, true} {
 		b := encode(f, sample(f, payload))

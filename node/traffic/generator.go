@@ -39,7 +39,7 @@ type sending struct {
 	PairReport
 	slots
 	rest    uint64 // number of packets that have not been picked
-	latency Tally  // for PairReport.Latency, which is empty here
+	latency Tally  // latencies of the packets; PairReport.Latency is empty here
 }
 
 // NewGenerator returns the generator of the packets that chip "self" sends in a run. If the spec

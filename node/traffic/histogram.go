@@ -20,8 +20,8 @@ type Histogram struct {
 	Buckets map[int]uint64 `json:"buckets,omitempty"` // number of durations by bucket number; at most 1888 buckets
 }
 
-// Tally counts durations for a Histogram. A generator counts each packet that ends, so the counts
-// lie in a slice, where they are found faster than in a map. The zero value is empty.
+// Tally counts durations for a Histogram. A generator counts each packet that ends. So the counts lie
+// in a slice, which is faster than a map. The zero value is empty.
 type Tally []uint64 // number of durations by bucket number, up to the highest bucket with a duration
 
 // Add counts the duration d. A negative d counts as 0.

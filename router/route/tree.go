@@ -30,7 +30,7 @@ func (p *Plan) Tree(pl wire.Plane, src wire.FabricNodeID, mesh wire.MeshID, m wi
 		s := steps[b.From]
 		h, ok := p.step(&s, wire.ClassRequest, false, pl, b.From, b.Dir)
 		if !ok {
-			continue // Sparse has found a cable, so step finds one too
+			continue // Sparse has found a cable for this hop, so step finds the cable too
 		}
 		steps[b.To] = s
 		hops = append(hops, TreeHop{Hop: h, Member: b.Member})

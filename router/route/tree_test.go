@@ -7,9 +7,9 @@ import (
 	"ttfabric/wire"
 )
 
-// TestTree compares trees with routes. The tree to a single chip has the hops and virtual channels of the
-// unicast route to this chip. The tree to all chips of a mesh reaches each chip once, and the path in the tree to
-// each chip has the virtual channels of the unicast route, too, because both are dimension-ordered.
+// TestTree compares trees with routes. The tree to a single chip must be the unicast route to this chip, with
+// equal hops and virtual channels. The tree to all other chips of a mesh must reach each chip once. If the source
+// is in this mesh, the path in the tree to each chip must be the unicast route to the chip.
 func TestTree(t *testing.T) {
 	for _, name := range []string{"mesh:3x4", "torus:4x4", "ring:6", "2xt3000"} {
 		p := plan(t, name, Config{})

@@ -14,7 +14,7 @@ type Cluster struct {
 	Chips  []ClusterChip    // sorted by ID
 	Cables [][2]ClusterPort // cables between chips of the host, each once
 	Far    []FarCable       // cables to chips of other hosts
-	Twice  int              // number of cables at a port to which the file has given another cable before
+	Twice  int              // number of cables that are left out, because the file gives another cable of a port first
 }
 
 // ClusterChip is a chip of a cluster descriptor. Node, Row and Col have no meaning.
@@ -40,9 +40,9 @@ type FarCable struct {
 // noPlace says that a file does not give a chip's bus or location.
 const noPlace = -1
 
-// LoadCluster reads a cluster descriptor of tt-umd, as [Load] does, but finds no rows and columns, and leaves
-// out no cables. A port that has two cables in the file is no error, because tt-umd reads such files. The
-// errors are those of Load.
+// LoadCluster reads a cluster descriptor of tt-umd, as [Load] does, but finds no rows and columns. Here a port
+// with two cables in the file is no error, because tt-umd reads such files. LoadCluster keeps the first of these
+// cables, and counts the others in Twice. The other errors are those of Load.
 func LoadCluster(path string, data []byte) (*Cluster, error) {
 	f := file{path}
 	if len(data) > MaxFile {

@@ -34,7 +34,7 @@ type descriptor struct {
 	away   int                   // number of cables to other hosts
 	again  int                   // number of entries that list a cable again
 	far    []FarCable            // cables to other hosts
-	double bool                  // a port may have two cables; twice then counts the cables beyond the first
+	double bool                  // a port may have several cables in the file; twice then counts the cables after the first
 	twice  int
 }
 
@@ -138,8 +138,8 @@ func layoutOf(meshes []*placed) string {
 	return strings.Join(parts, "; ")
 }
 
-// cross returns the cables between chips of two meshes. Each has the direction Z if it is a cable of a third
-// dimension, or else anyDir.
+// cross returns the cables between chips of two meshes. The cables of a third dimension have the direction Z,
+// and the other cables have anyDir.
 func (d *descriptor) cross(meshes []*placed) (exits []Cable) {
 	for _, c := range d.cables {
 		p, q, dir := d.port(meshes, c.ends[0]), d.port(meshes, c.ends[1]), anyDir

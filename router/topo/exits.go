@@ -6,7 +6,7 @@ import (
 	"ttfabric/wire"
 )
 
-// AnyDir is the direction of a cable for [Exits.Add] that may leave its chip in any direction.
+// AnyDir is the direction of a cable for [Exits.Add]. The cable may leave its chip in any direction.
 const AnyDir = anyDir
 
 // Exits adds cables between chips of two meshes to a topology. The topology must have its meshes already.
@@ -21,9 +21,10 @@ func NewExits(t *Topology) *Exits {
 	return &Exits{t, map[wire.FabricNodeID]uint8{}, map[[2]wire.FabricNodeID][2]wire.Direction{}}
 }
 
-// Add adds a cable. The cables of two chips leave each of them in a direction in which the chip has no
-// neighbour, and no cables to another chip. The field Dir of the cable is the direction that Add prefers, or
-// [AnyDir]. If one of the chips has no such direction, Add returns false, and does not add the cable.
+// Add adds a cable between two chips. All cables between the two chips leave a chip in one direction. In this
+// direction, the chip has no neighbour, and no cables to a third chip. The field Dir of the cable is the
+// direction that Add prefers, or [AnyDir]. If one of the chips has no free direction, Add returns false, and
+// does not add the cable.
 func (e *Exits) Add(c Cable) bool {
 	if c.B.Less(c.A) {
 		c.A, c.B = c.B, c.A
@@ -58,7 +59,7 @@ func (e *Exits) free(n wire.FabricNodeID, want wire.Direction) (wire.Direction, 
 }
 
 // ForZ reports whether a cable between two ports is wired for a third dimension. The arguments are the
-// architecture, and for each port the type of the chip's board and the channel, as tt-umd numbers channels.
+// architecture, the board types of the two chips, and the channels of the two ports in tt-umd's numbers.
 func ForZ(arch wire.Arch, boards [2]string, channels [2]wire.Channel) bool {
 	for k, b := range boards {
 		if arch != wire.Blackhole || galaxyZ>>channels[k]&1 == 0 || !strings.EqualFold(b, galaxyBoard) {

@@ -168,8 +168,9 @@ func (g *graph) layAll(name string) (d *draft, left int, err error) {
 
 // downshift makes room for exits in tori with connections, because the chips of a torus have no
 // free direction within the mesh. downshift reports whether it changed a torus. downshift turns the
-// rings of one axis or of both axes into lines. The chips that connections name decide. For a chip in the first or last column, the rows become lines. For a
-// chip in the first or last row, the columns become lines. A chip in a corner leaves the choice
+// rings of one axis or of both axes into lines. The chips that connections name decide. For a chip in
+// the first or last column, the rows become lines. For a chip in the first or last row, the columns
+// become lines. A chip in a corner leaves the choice
 // open, and so does a chip that is not in the first or last row or column. If all named chips leave
 // the choice open, downshift chooses the shorter axis. Spec §3: "TT-Fabric topology can
 // be an exact match of the physical connection topology, or it can be a functionally downshifted

@@ -49,8 +49,8 @@ func loadMGD(f file, name string, data []byte) (*Topology, error) {
 }
 
 // LoadGraph reads a mesh graph descriptor of tt-metal, in YAML or in textual protobuf, and returns what
-// the descriptor asks for. [Load] makes a topology of the same file, in which Load has chosen all
-// cables. The errors are those of Load.
+// the descriptor asks for. [Load] makes a topology of the same file, and chooses all cables. The errors
+// are those of Load.
 func LoadGraph(path string, data []byte) (*mgd.Graph, error) {
 	f := file{path}
 	if len(data) > MaxFile {

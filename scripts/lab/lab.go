@@ -345,10 +345,9 @@ const (
 	restMost  = 10 * time.Second       // largest time until the frames that were sent again have arrived
 )
 
-// rested returns both ends of both cables, as soon as two readings have the same counters of frames
-// that were sent again, that came behind a gap, and that came twice. Frames that a link sends again
-// behind the last packet then are no longer under way. After restMost, rested returns the last
-// reading.
+// rested reads both ends of both cables until two readings have equal counters of three kinds of frames:
+// frames that were sent again, that came behind a gap, or that came twice. Then no frame that a link sent
+// again is under way. rested returns the last reading. After restMost, rested stops reading.
 func (l *lab) rested() ([]link, error) {
 	last, err := l.links()
 	for end := time.Now().Add(restMost); err == nil && time.Now().Before(end); {
@@ -374,8 +373,8 @@ func sentAgain(before, after []link) bool {
 	return false
 }
 
-// measure returns the effect of a run on the links. measure reads the counters before the run, and
-// again when no frame of the run is under way.
+// measure returns the effect of a run on the links. measure reads the counters before the run. After the
+// run, measure reads the counters when no frame of the run is under way.
 func (l *lab) measure(run func() (traffic.Result, error)) (e effect, err error) {
 	before, err := l.links()
 	if err != nil {

@@ -1,4 +1,4 @@
-"""Checks the backend of torch.distributed: ranks make its calls, and compare the results with their own computation.
+"""Checks the backend of torch.distributed: each rank makes the calls, and compares the results with its own computation.
 
     ttfabric run --up mesh:2x2 /usr/bin/python3 check_torch.py
     ttfabric run --up mesh:2x2 --keep-ranks /usr/bin/python3 check_torch.py --kill M0D3

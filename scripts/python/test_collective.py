@@ -30,7 +30,7 @@ def together(n: int, f: Callable[[int], Any]) -> List[Any]:
     def run(rank: int) -> None:
         try:
             out[rank] = f(rank)
-        except Exception as e:  # the test looks at it
+        except Exception as e:  # the test looks at the error
             out[rank] = e
 
     threads = [threading.Thread(target=run, args=(rank,)) for rank in range(n)]
@@ -162,7 +162,7 @@ class LiveCollectives(unittest.TestCase):
             few = bytearray([200, rank])
             c.all_reduce(few)
             self.assertEqual(few, bytes([400 % 256, 1]))
-            for _ in range(50):  # more than fits, if free did not work
+            for _ in range(50):  # if free did not work, so many buffers would not fit
                 shared, other = c.allocate(300000), c.allocate(300000)
                 shared[:] = bytes([rank]) * 300000
                 c.send_receive(shared, other)
@@ -267,7 +267,7 @@ class LiveCollectives(unittest.TestCase):
         a, b = self.open()
         timer = threading.Timer(0.2, lambda: b._link._sock.shutdown(socket.SHUT_RDWR))
         timer.start()
-        self.assertRaises(OSError, b.all_reduce, bytearray(4 << 20))  # a rank sends only a part of this before the other rank comes
+        self.assertRaises(OSError, b.all_reduce, bytearray(4 << 20))  # before the other rank comes, a rank sends only a part of these bytes
         timer.join()
         with self.assertRaises(collective.RankAbandoned) as e:
             a.all_reduce(bytearray(4 << 20), timeout=PATIENCE)
@@ -308,7 +308,7 @@ class LiveCollectives(unittest.TestCase):
         c._send(collective._COMM, json.dumps({"chips": self.names[:1], "memory": 4096, "holder": "x"}).encode())
         comm = c._number
         c._receive(comm, collective._COMM)
-        for _ in range(5):  # they wait for the begin
+        for _ in range(5):  # the operations wait until the communicator begins
             c._send(collective._OPERATION, collective._OPERATION_BODY.pack(comm, 2, 3, 0, 0, 10, 0, 0))
         c._send(collective._BEGIN, struct.pack("<Q", comm))
         kinds = [c._frame()[1] for _ in range(6)]

@@ -1,7 +1,8 @@
 """Ranks train a small model together, each on its own examples. The sums of the gradients come from all-reduce.
 
-The model learns the area of a rectangle from its sides: 2 inputs, 12 hidden units, 1 output. With --cut CABLES, rank 0 cuts cables
-in the middle of the training. The loss at the end is the same to the last bit, because the order of summation is fixed.
+The model learns the area of a rectangle from its sides: 2 inputs, 12 hidden units, 1 output. With --cut CABLES, rank 0 cuts
+cables in the middle of the training. With and without the cut, the loss at the end is the same to the last bit, because the
+order of summation is fixed.
 
     ttfabric run --up t3000 python3 train.py
     ttfabric run --up t3000 python3 train.py --cut M0D5-M0D6

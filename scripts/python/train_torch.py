@@ -1,7 +1,7 @@
 """Ranks train a small model with torch's DistributedDataParallel over the fabric.
 
-The model learns to tell the classes of random points. With --cut CABLES, rank 0 cuts cables in the middle of the training. The
-loss at the end is the same to the last bit, because the order of summation is fixed.
+The model learns the classes of random points. With --cut CABLES, rank 0 cuts cables in the middle of the training. With and
+without the cut, the loss at the end is the same to the last bit, because the order of summation is fixed.
 
     ttfabric run --up t3000 /usr/bin/python3 train_torch.py
     ttfabric run --up t3000 /usr/bin/python3 train_torch.py --cut M0D5-M0D6

@@ -8,13 +8,13 @@
 
 All ranks make the same calls in the same order. A buffer is anything with Python's buffer protocol in one
 piece: bytearray, array.array, memoryview, a numpy array. The chip performs the operation (Go package
-node/session/collective) on memory that it shares with this program. A buffer elsewhere is copied there
-and back. A buffer of Communicator.allocate lies in this memory, and is not copied:
+node/session/collective) on memory that it shares with this program. A buffer of Communicator.allocate lies in
+the shared memory. The module copies any other buffer to the shared memory and back. Without copies:
 
     sums = numpy.frombuffer(all.allocate(4 << 20), numpy.float32)
     all.all_reduce(sums)
 
-The types are "float32", "bfloat16", "int32" and "uint8". The buffer's format says which, or the argument dtype.
+The types are "float32", "bfloat16", "int32" and "uint8". The buffer's format or the argument dtype gives the type.
 The reductions are "sum", "prod", "min" and "max". The order of summation is fixed, so a run repeats bit by bit.
 
 If a chip dies, the call on every other rank raises ChipDead, and Communicator.shrink returns a communicator of the
@@ -53,7 +53,7 @@ _ALIGN = 64  # alignment of buffers in the shared memory, in bytes
 
 
 class RankError(RefusedByChip):
-    """An operation has failed because of a rank. rank is its number in the communicator."""
+    """An operation has failed because of a rank. The field rank is the rank's number in the communicator."""
 
     def __init__(self, code: int, text: str, rank: int) -> None:
         super().__init__(code, text)
@@ -215,14 +215,14 @@ class _Memory:
             self._free = pieces
 
     def offset(self, view: memoryview) -> Optional[int]:
-        """Returns where a buffer lies in the shared memory, or None if it lies elsewhere."""
+        """Returns the offset of a buffer in the shared memory, or None if the buffer lies elsewhere."""
         if view.readonly or not view.nbytes:
             return None
         at = ctypes.addressof(ctypes.c_char.from_buffer(view)) - self._base
         return at if 0 <= at < len(self.view) else None
 
     def close(self) -> None:
-        """Unmaps the memory. Buffers of allocate keep it."""
+        """Unmaps the memory. If the program still holds buffers of allocate, the memory stays mapped."""
         self.view.release()
         with contextlib.suppress(BufferError):
             self._map.close()
@@ -265,9 +265,9 @@ class Communicator:
 
     def __init__(self, chip: Chip, *, links: int = 1, means: str = "fabric", memory: int = _MEMORY, chips: Optional[Sequence[str]] = None,
                  meet: Optional[Callable[[], None]] = None) -> None:
-        """Opens the communicator of all ranks. All ranks open it at the same time.
+        """Opens the communicator of all ranks. All ranks call the constructor at the same time.
 
-        links is the number of planes that carry the data. With means "edm", the CCL guide's kernels move the data. memory is
+        links is the number of planes that carry the data. With means "edm", kernels and ERISC data movers move the data. memory is
         the size of the memory that this program shares with its chip, in bytes: one operation needs its input and its output.
         chips is the chip of each rank, and meet waits until all ranks have called meet; a Rank has both.
         """
@@ -366,7 +366,7 @@ class Communicator:
     # Memory
 
     def allocate(self, size: int) -> memoryview:
-        """Returns size bytes of the shared memory. Operations on these bytes copy nothing. Their first content is not defined."""
+        """Returns size bytes of the shared memory. Operations on these bytes copy nothing. The first content of the bytes is not defined."""
         self._usable()
         if size < 1:
             raise ValueError(f"a buffer of {size} bytes: want at least 1")
@@ -385,7 +385,7 @@ class Communicator:
     # Further communicators
 
     def shrink(self, *, timeout: Optional[float] = None) -> "Communicator":
-        """Makes the communicator of the ranks whose chips live. All of them call shrink. This communicator then ends."""
+        """Makes the communicator of the ranks whose chips live. All these ranks call shrink. This communicator then ends."""
         made = self._derive(_SHRINK, struct.pack("<Q", self._number), timeout, "the shrink")
         assert made is not None
         self.close()
@@ -452,7 +452,7 @@ class Communicator:
 
     def _operate(self, kind: str, data: Any, out: Any, *, op: str = "sum", dtype: Optional[str] = None, root: int = 0,
                  timeout: Optional[float] = None) -> None:
-        """Performs an operation on the buffers data and out. A buffer that the rank does not have is None."""
+        """Performs an operation on the buffers data and out. If the operation gives a rank no such buffer, the buffer is None."""
         self._usable()
         reduces = kind in ("all-reduce", "reduce", "reduce-scatter")
         inp, form = _bytes_of(b"" if data is None else data, "input")
@@ -477,7 +477,7 @@ class Communicator:
                 into[:] = self._memory.view[to:to + into.nbytes]
 
     def _place(self, view: memoryview, undo: contextlib.ExitStack, fill: bool) -> int:
-        """Returns where a buffer lies in the shared memory. A buffer elsewhere gets a place there until the operation has ended."""
+        """Returns the offset of a buffer in the shared memory. Another buffer gets a place there until the operation has ended."""
         at = self._memory.offset(view)
         if at is None:
             at = self._memory.take(view.nbytes)
@@ -487,7 +487,7 @@ class Communicator:
         return at
 
     def _count(self, kind: str, n_in: int, n_out: int, each: int, root: int) -> int:
-        """Returns the count of a call, after a check of the lengths of the buffers."""
+        """Checks the lengths of the buffers, and returns the count of the call."""
         n, is_root = self.size, self.rank == root
         part = n_out if kind in ("reduce-scatter", "scatter") else n_in // n if kind == "all-to-all" else n_out if kind == "broadcast" else n_in
         want_in = {"reduce-scatter": n * part, "all-to-all": n * part, "scatter": n * part * is_root, "broadcast": part * is_root}.get(kind, part)

@@ -1,6 +1,6 @@
-"""A backend of torch.distributed over the fabric, in pure Python: DistributedDataParallel, and all calls of torch.distributed.
+"""A backend of torch.distributed over the fabric, in pure Python. DistributedDataParallel works with this backend.
 
-A program that 'ttfabric run' starts, with torch 1.13 or later:
+The tested version of torch is 1.13. 'ttfabric run' starts a program such as:
 
     import torch, ttfabric_torch
     ttfabric_torch.init()
@@ -8,14 +8,15 @@ A program that 'ttfabric run' starts, with torch 1.13 or later:
     ...
     ttfabric_torch.finish()
 
-Each call performs its operation at once, in the caller's thread, and returns a work that has ended. The reason: the
-method wait of such a work reports no error in torch 1.13. Here the call itself raises the error, also in
-loss.backward(). The chip adds float32, bfloat16, int32 and uint8. For another type, and for a reduction that the
-chip lacks (AVG, BAND, BOR, BXOR), all ranks gather the tensors, and combine them in the order of the ranks. So each run repeats
-bit by bit. Tensors lie in the CPU's memory. send, recv, isend and irecv use sockets, with a thread for each peer and direction.
+Each collective call performs its operation at once, in the caller's thread, and returns a work that has ended. If the
+operation fails, the call itself raises the error, also in loss.backward(). A work of torch 1.13 could not report the
+error, because its method wait hides errors. The chip combines float32, bfloat16, int32 and uint8. The chip lacks other
+types, and the reductions AVG, BAND, BOR and BXOR. For these, all ranks gather the tensors, and combine the tensors in the
+order of the ranks. So each run repeats bit by bit. Tensors lie in the CPU's memory. send, recv, isend and irecv use
+sockets, with a thread for each peer and direction. recv needs the rank of the sender.
 
-If a chip dies, the call raises ttfabric_collective.ChipDead; in loss.backward() torch makes this a RuntimeError. The ranks that are
-left then call shrink, wrap their models anew, and go on.
+If a chip dies, the call raises ttfabric_collective.ChipDead. In loss.backward(), torch turns this error into a RuntimeError.
+The ranks that are left then call shrink, wrap their models anew, and go on.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def finish() -> None:
 def new_group(ranks: Sequence[int]) -> Any:
     """Makes a group of some of the ranks, as torch.distributed.new_group does. All ranks call new_group.
 
-    torch tells only the ranks of the group about it, and the chips need all ranks. A chip takes part in at most four groups.
+    torch tells only the ranks of a group about the group, but the chips need all ranks. A chip takes part in at most four
+    groups, and the default group is one of them.
     """
     world = dist.distributed_c10d._get_default_group()
     ranks = sorted(ranks)
@@ -294,7 +296,7 @@ class Group(dist.ProcessGroup):
         return _ended([out])
 
     def allgather_coalesced(self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any = None) -> Work:
-        """Gives all ranks the tensors of all ranks. outputs is in the order of the inputs or of the ranks, as torch says."""
+        """Gives all ranks the tensors of all ranks. outputs[r][i] gets tensor i of rank r."""
         for i, t in enumerate(inputs):
             for r, got in enumerate(self._gathered(self._flat(t))):
                 out = outputs[r][i]

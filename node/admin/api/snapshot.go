@@ -14,12 +14,12 @@ import (
 
 // SnapshotBody asks for the state of a chip at a cut.
 type SnapshotBody struct {
-	Cut snapshot.Hex32 `json:"cut"` // number of the cut, not 0. Bit 0 says that the chips save payloads, and bit 1 that the chips save memory. All chips of a snapshot get the same number. A later snapshot has a higher number (wrapping).
+	Cut snapshot.Hex32 `json:"cut"` // number of the cut, not 0. If bit 0 is set, the chips save payloads. If bit 1 is set, the chips save memory. All chips of a snapshot get the same number. A later snapshot has a higher number (wrapping).
 }
 
 // snapshotRoutes are the calls for snapshots.
 var snapshotRoutes = []Route{
-	{Method: "POST", Path: "/v1/snapshot", Summary: "Returns the state of the chip at a cut. The chip begins the cut now, unless a neighbour's mark has already begun the cut. The answer waits for the marks of the neighbours, at most 2 seconds. The status comes when the chip has begun the cut.",
+	{Method: "POST", Path: "/v1/snapshot", Summary: "Returns the state of the chip at a cut. The chip begins the cut now, unless a neighbour's mark has already begun the cut. The chip sends the status of the answer when it has begun the cut. The chip sends the body when the marks of all neighbours have come, or after 2 seconds.",
 		Bodies: []any{SnapshotBody{}}, Answers: one(snapshot.Part{}),
 		Errors: []Failure{{Status: http.StatusConflict, When: "The chip has begun a later cut, or another caller has fetched the state."},
 			{Status: http.StatusUnprocessableEntity, When: "The number of the cut is 0."},

@@ -12,7 +12,7 @@ import (
 
 // Limits of communicators.
 const (
-	MaxComms      = 16      // largest number of communicators of one client that are not closed, with those that have failed
+	MaxComms      = 16      // largest number of communicators of one client that are not closed; failed communicators count
 	MaxCommMemory = 4 << 30 // largest memory that a client shares with the chip for the data of operations, in bytes
 	operationLen  = 40      // length of the body of an operation, in bytes
 	splitLen      = 16      // length of the body of a split, in bytes
@@ -42,7 +42,7 @@ func ParseComm(b []byte) (c Comm, err error) {
 	return c, nil
 }
 
-// CommView is what the chip says about a new communicator, in JSON.
+// CommView describes a new communicator, in JSON.
 type CommView struct {
 	Rank  int                 `json:"rank"`            // rank of the client; -1: a split gave the client no communicator
 	Chips []wire.FabricNodeID `json:"chips,omitempty"` // chip of each rank
@@ -87,8 +87,9 @@ func ParseOperation(b []byte) (o Operation, err error) {
 	return o, nil
 }
 
-// Range returns the offsets of n bytes of shared memory that begin at an offset. If the memory of the given
-// size does not hold them, Range returns an error.
+// Range returns the first offset of n bytes of shared memory, and the offset after the last byte. The argument
+// "size" is the size of the memory. If some bytes lie outside the memory, Range returns an error that begins with
+// "what".
 func Range(what string, off uint64, n, size int) (from, to int, err error) {
 	if n > size || off > uint64(size-n) {
 		return 0, 0, fmt.Errorf("the %s of an operation has %d bytes from offset %d on: the shared memory has %d bytes", what, n, off, size)

@@ -48,9 +48,10 @@
 //	3  wait     u64 address of a word of 32 bits in the chip's own memory, u32 value, u8 test, 3
 //	            bytes 0; the chip answers when the word equals the value (test 0), or is at least
 //	            the value (test 1). The address must be a multiple of 4.
-//	4  cancel   u64 number of a wait, a barrier, an events, an end, a hold or a claim request of this
-//	            connection. If this request is still open, the request ends with error 4. Requests of
-//	            communicators can be cancelled too, see Collective operations.
+//	4  cancel   u64 number of a wait, a barrier, an events, an end, a hold, a claim, an operation, a
+//	            shrink or a split request of this connection. If this request is still open, the
+//	            request ends with error 4. An operation, a shrink or a split that has begun ends with
+//	            error 10, see Collective operations.
 //	5  barrier  u32 rank, u32 number of ranks, the name (1 to 64 bytes); the chip answers when all
 //	            ranks have sent a barrier of this name to this chip. When a rank's connection
 //	            closes, the other ranks' barriers of this name end with error 6, now and later.
@@ -73,11 +74,12 @@
 //	            bits in the chip's own memory, u32 value, u32 0; the chip answers when one of the words
 //	            does not have its value, or after the longest time. For drivers that poll words.
 //	18 claim    u8 length of the name (1 to 64), the name, the holder (1 to 256 bytes); the chip answers
-//	            at once. The claim ends when the client cancels it, or when the connection closes. If
-//	            another program has the claim, the answer is error 8, which names the holder.
-//	19 comm     a [Comm] as JSON: a communicator, see Collective operations
-//	20 begin    u64 number of a comm request
-//	21 operation  u64 number of a communicator, u8 operation, u8 type of the elements, u8 reduction, u8 0,
+//	            at once. The claim ends when the client cancels the request, or when the connection
+//	            closes. If another program has the claim, the answer is error 8, which names the holder.
+//	19 comm     a [Comm] as JSON: opens a communicator, see Collective operations
+//	20 begin    u64 number of the communicator, which is the number of the comm request
+//	21 operation
+//	            u64 number of a communicator, u8 operation, u8 type of the elements, u8 reduction, u8 0,
 //	            u32 root, u64 count, u64 offset of the input, u64 offset of the output
 //	22 shrink   u64 number of a communicator
 //	23 split    u64 number of a communicator, i32 color, i32 key
@@ -130,11 +132,15 @@
 //	146  claim    empty
 //	147  comm     u64 size of the shared memory, in bytes, and a file descriptor
 //	148  begin    a [CommView] as JSON
-//	149  operation  empty
+//	149  operation
+//	              empty
 //	150  shrink   a [CommView] as JSON
 //	151  split    a [CommView] as JSON
 //	152  close    empty
-//	144  event    an [Event] as JSON
+//
+// Three further kinds of frames are no answers of this form:
+//
+//	144  event    an [Event] as JSON, with the number of the events request
 //	145  transfer a transfer of host memory, with the number of the lend request; see below
 //	255  error    u16 code, u16 rank for the codes 9 to 11 and otherwise 0, the reason as text
 //
@@ -166,9 +172,9 @@
 //	6  a rank has left the barrier
 //	7  the chip shuts down, or is being removed
 //	8  another program has the claim
-//	9  the chip of a rank is dead; the rank is in the error
-//	10 a rank has left an operation before its end; the rank is in the error
-//	11 two ranks of a communicator made different calls; the other rank is in the error
+//	9  the chip of a rank is dead; the error has the rank
+//	10 a rank has left an operation before its end; the error has the rank
+//	11 two ranks of a communicator made different calls; the error has the other rank
 //
 // # Host memory
 //
@@ -214,16 +220,15 @@
 //
 // # Collective operations
 //
-// A program in any language performs collective operations by its chip: the program hands over a call, and the
-// chip's process runs the package [ttfabric/node/session/collective] for the program. So there is one
-// implementation, each language has all operations, types, means and errors, and the data take the fastest
-// way: the program writes the input to memory that it shares with the chip, and finds the output there.
-// The alternative was a second implementation in each language, over writes and waits. The alternative was
-// rejected because of its price: every packet would cross the chip's socket.
+// A program in any language performs collective operations by its chip. The program hands over a call, and the
+// chip's process runs the package [ttfabric/node/session/collective] for the program. The program writes the
+// input to memory that it shares with the chip, and finds the output there. So the data do not cross the chip's
+// socket. One implementation gives each language all operations, types, means and errors. With an
+// implementation in each language, over writes and waits, every packet would cross the socket.
 //
 // A communicator begins in two steps, because the ranks meet by a means of their own, such as the request
 // barrier. First, all ranks meet. Then each rank sends the request comm. The chip claims and clears its memory
-// for collective operations, and answers with the size and a descriptor of a memfd (SCM_RIGHTS, unix(7)), which
+// for collective operations. The answer has the size and a descriptor of a memfd (SCM_RIGHTS, unix(7)), which
 // the program maps as shared. The file cannot shrink or grow, and its pages use no memory before they are
 // written. Then all ranks meet again, and send the request begin. The number of the request comm is the number
 // of the communicator. If another program has communicators on this chip, the answer to comm is error 8.
@@ -233,18 +238,20 @@
 // reductions are 0 sum, 1 product, 2 minimum, 3 maximum. The comments of [collective.Kind] and
 // [collective.Call] say what each operation does, and what the count counts. The chip performs the operations of
 // one communicator in the order in which they were sent, and answers when the output is complete. Until the
-// answer, the program must not change the input. Input and output may be the same bytes if they have the same
-// length, except in all-to-all. If they overlap otherwise, the chip refuses the operation.
+// answer, the program must not change the input. Except in all-to-all, input and output of equal length may be
+// the same bytes. If input and output overlap otherwise, the chip refuses the operation.
 //
 // The requests shrink and split also take their turn among the operations. Each makes another communicator
-// with the same shared memory. Its number is that of the request. A rank whose color is negative gets none, and the
-// answer states rank -1. The request close ends a communicator after its earlier operations. A request
-// cancel of an operation, a shrink or a split ends it on all ranks, with error 10. When the connection closes, its
-// communicators close. The shared memory stays until the last of them has closed.
+// with the same shared memory. The number of the request is the number of this communicator. A rank whose color
+// is negative gets no communicator, and the answer states rank -1. The request close ends a communicator after
+// the communicator's earlier operations. If a client cancels an operation, a shrink or a split that has begun,
+// the request ends on all ranks with error 10. When the connection closes, its communicators close. The shared
+// memory stays until the last of these communicators has closed.
 //
 // # Limits
 //
-// A client has at most [MaxComms] communicators, with at most [MaxCommMemory] bytes of shared memory each. A chip takes [MaxClients] clients. A client has at most [MaxInFlight] requests in flight, and at
-// most [MaxAnswers] bytes of answers that it has not read. A chip has at most [MaxWaits] open waits
-// of all clients. A client that takes no answer for [WriteTimeout] is disconnected.
+// A chip takes [MaxClients] clients. A client has at most [MaxInFlight] requests in flight, and at most
+// [MaxAnswers] bytes of answers that it has not read. A client has at most [MaxComms] communicators, and a
+// request comm names at most [MaxCommMemory] bytes of shared memory. A chip has at most [MaxWaits] open waits
+// of all clients. The chip disconnects a client that takes no answer for [WriteTimeout].
 package attach

@@ -15,9 +15,10 @@ import (
 // maxArguments is the length of the longest arguments that RunWorker takes, in bytes.
 const maxArguments = 4096
 
-// RunWorker starts a worker with arbitrary arguments, on a chip of the machine m whose EDMs always have the buffer ready.
-// The list "semaphores" has the places of the worker's semaphores in the arguments, in words. The worker may end its job
-// with a fault that names the argument. The test fails if the worker panics in any other way.
+// RunWorker starts a worker with arbitrary arguments, on a chip of the machine m. RunWorker takes the part of EDMs
+// that always have the buffer ready. The list "semaphores" has the places of the worker's semaphores in the
+// arguments, in words. The worker may end its job with a fault that names the argument. The test fails if the worker
+// panics in any other way.
 func RunWorker(t *testing.T, m *topo.Topology, table kernel.Table, name string, args []byte, semaphores ...int) {
 	t.Helper()
 	memory, err := noc.New(wire.Wormhole, 64<<20)

@@ -2,15 +2,15 @@
 // chips. Each move of such a schedule goes to a neighbour, as [collective.PlanAlong] plans it.
 //
 // The moves from one rank to another rank in one lane are a queue. A queue has a sender and a receiver, which are
-// kernels on Tensix tiles of the two chips, and one or several channels of the EDMs of one link. The sender cuts each
-// move into messages of equal size, and gives the messages to the channels in turn. So several messages of a queue are
-// under way at once. The receiver takes the messages in the same order, and stores them or combines them with the
-// chip's own elements.
+// kernels on Tensix tiles of the two chips. A queue also has one or several channels of the EDMs of one link. The
+// sender cuts each move into messages of equal size, of which the last one may be shorter, and gives the messages
+// to the channels in turn. So several messages of a queue are under way at once. The receiver takes the messages in
+// the same order, and stores them or combines them with the chip's own elements.
 //
 //	memory of the chip → sender → EDM ═ link ═ EDM → receiver → memory of the chip
 //
-// If a move sends elements on that another move brings, the sender waits for the receiver of these elements. The
-// receiver tells each worker that waits about each message that is complete in memory.
+// If another move brings the elements of a move, the sender waits for the receiver of these elements. The
+// receiver tells each waiting worker about each message that is complete in memory.
 //
 // The input and the work of a rank lie in memory of the chip, such as DRAM. The host stores the input, and reads the
 // work after the job.
@@ -33,7 +33,8 @@ import (
 	"ttfabric/wire"
 )
 
-// Depth is the largest number of channels of a queue, our own choice: the messages of a queue that are under way.
+// Depth is the largest number of channels of a queue, and so of messages of a queue that are under way. The value is
+// our own choice.
 const Depth = 4
 
 // word is the unit of the ethernet dataflow API, in bytes.
@@ -50,7 +51,7 @@ type Settings struct {
 	Tile     int           // number of the first Tensix tile for the workers, see [kernel.Builder.Tensix]
 }
 
-// MaxWorkers is the largest number of workers of a rank: a sender and a receiver for each lane to each of two
+// MaxWorkers is the largest number of workers of a rank: on each plane, a sender and a receiver for each of two
 // neighbours.
 const MaxWorkers = 4 * collective.MaxPlanes
 
@@ -102,7 +103,7 @@ type plan struct {
 	queues []*queue // in a fixed order
 	by     map[collective.Pair]*queue
 	in     []*queue // queue of each move
-	places []int    // index of each move in its queue
+	places []int    // index of each move in the moves of the move's queue
 }
 
 // newPlan makes the queues, and gives each queue its link and channels.
@@ -195,9 +196,9 @@ type part struct {
 	ends      map[*queue][]edm.Interface
 }
 
-// New returns the part of a rank of a job with the number id. The caller's EDMs go into "links": a host that builds
-// the parts of all ranks uses one [edm.Links], and calls [edm.Links.Check] after the last part. If the rank has no move,
-// the job has no kernels.
+// New returns a rank's part of the job with the number id. New adds the rank's EDMs to "links". A host that builds the
+// parts of all ranks uses one [edm.Links], and calls [edm.Links.Check] after the last part. If the rank has no move, the
+// part has no kernels.
 func New(t *topo.Topology, id kernel.JobID, s Settings, rank int, m Memory, links *edm.Links) (kernel.Job, error) {
 	p, err := newPlan(t, s)
 	if err != nil {
@@ -336,8 +337,10 @@ func (b *part) sender(q *queue) {
 	b.k.CreateKernel(senderName, w.tile, args...)
 }
 
-// after returns the arguments that say when a sender may send the elements of a move: the semaphore, how many messages
-// come before the move that brings the elements, and which bytes of that move come first.
+// after returns the arguments that say when a sender may send the elements of a move. Another move, d, brings these
+// elements. The first two arguments are the semaphore, and the number of messages before d in d's queue. Then follow
+// the number of bytes of d that must come before the elements, the length of d, and the message size of d's queue.
+// Without d, all arguments are 0.
 func (b *part) after(w *place, m *collective.Move) []uint32 {
 	if m.SendAfter < 0 {
 		return make([]uint32, 5)

@@ -16,8 +16,8 @@ const (
 // Kernels are the two workers by name. A chip also needs the kernels of package edm.
 var Kernels = kernel.Table{senderName: sender, receiverName: receiver}
 
-// The first arguments of both workers. The arguments of [edm.NewWorker] for each channel follow. A receiver has the
-// semaphores next that it increments. The moves come last.
+// The first arguments of both workers. The arguments of [edm.NewWorker] for each channel follow. Then follow, for a
+// receiver, the semaphores that the receiver increments. The moves come last.
 const (
 	argDepth = iota // channels
 	argSize         // largest length of a message, in bytes
@@ -36,7 +36,7 @@ const (
 	moveArgs = 8
 )
 
-// maxMoves limits the moves of a worker, which the size of a job's arguments limits too.
+// maxMoves is the largest number of moves of a worker: as many as fit into the arguments of a job.
 const maxMoves = kernel.MaxArguments / 4 / moveArgs
 
 // worker holds what the two workers have in common.
@@ -85,7 +85,7 @@ func (w *worker) moves(f func(move, off, n int)) {
 	}
 }
 
-// sender sends the moves of a queue. Its moves have these arguments: the address of the elements, the length in bytes,
+// sender sends the moves of a queue. A move has these arguments: the address of the elements, the length in bytes,
 // and the five arguments of [part.after].
 func sender(k *kernel.Context) {
 	w := newWorker(k, senderArgs)
@@ -104,9 +104,9 @@ func sender(k *kernel.Context) {
 	})
 }
 
-// receiver takes the moves of a queue. Its moves have these arguments: the address for the elements, the length in
-// bytes, the take, the address of the chip's own elements, the semaphore that tells about an earlier move to this chip
-// or 0, and how many messages must have come by then.
+// receiver takes the moves of a queue. A move has these arguments: the address for the elements, the length in bytes,
+// the take, the address of the chip's own elements, a semaphore or 0, and a number. The semaphore counts the messages of
+// another queue to this chip. The receiver waits until so many of these messages have come as the number says.
 func receiver(k *kernel.Context) {
 	w := newWorker(k, receiverArgs)
 	t, o := collective.Type(min(k.Uint32(argType), 255)), collective.Op(min(k.Uint32(argOp), 255))

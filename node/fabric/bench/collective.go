@@ -25,7 +25,7 @@ type CollectiveRun struct {
 	Warm   int             // calls before the timed calls, which are not timed
 	Links  int             // number of planes
 	Means  blocking.Means  // what moves the data
-	Ranks  []int           // numbers of ranks, each of which is measured on the first chips of the fabric; empty: all chips
+	Ranks  []int           // numbers of ranks to measure; n ranks use the first n chips of the fabric; empty: all chips
 }
 
 // Measurements returns how many rows [Target.Collective] makes.
@@ -44,7 +44,7 @@ type CollectiveRow struct {
 	Scheme     string           `json:"scheme"`                    // how the data travel: halves or both along the path, or direct or doubling over routes
 	Means      string           `json:"means"`                     // what moves the data: fabric or edm
 	OutOfPlace CollectiveTime   `json:"out_of_place"`              // calls with separate memory for input and output
-	InPlace    *CollectiveTime  `json:"in_place,omitempty"`        // calls whose input and output share memory; absent if the operation cannot share memory
+	InPlace    *CollectiveTime  `json:"in_place,omitempty"`        // calls whose input and output share memory; absent if the operation needs separate memory
 	LinkGBps   float64          `json:"link_gigabytes_per_second"` // payload of each link in one direction, measured by send-receive in the same run
 	Chips      []CollectiveChip `json:"chips"`                     // the calls with separate memory, by rank
 }

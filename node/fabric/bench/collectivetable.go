@@ -64,7 +64,7 @@ func CollectiveFoot(rows []CollectiveRow) (text string, wrong int) {
 	return text + fmt.Sprintf("# Out of bounds values : %d %s\n# Avg bus bandwidth    : %.6g\n", wrong, ok, sum/float64(max(n, 1))), wrong
 }
 
-// report returns the times of each chip. The chip that began last did not wait for others (CCL guide, "Measuring Op
+// report returns the times of each chip. The chip that began last did not wait for other chips (CCL guide, "Measuring Op
 // Performance").
 func (r *CollectiveRow) report() string {
 	text := fmt.Sprintf("# %d ranks on %s; a link carries %.3f GB/s in one direction\n", r.Ranks, r.Path, r.LinkGBps)

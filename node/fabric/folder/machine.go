@@ -15,8 +15,8 @@ import (
 // rendered matches a file that 'ttfabric generate' wrote.
 var rendered = regexp.MustCompile(`(?m)^ttfabric:`)
 
-// MapWord begins the words after the mark @ in the name of a topology whose chips are mapped on a machine, such
-// as lab.textproto@map=cluster_desc.yaml. The names of several files of the machine have plus signs between them.
+// MapWord follows the mark @ in the name of a topology whose chips are mapped on a machine, such as
+// lab.textproto@map=cluster_desc.yaml. Plus signs separate the names of several files of the machine.
 const MapWord = "map="
 
 // mapped returns the topology that a name such as GRAPH@map=CLUSTER stands for.

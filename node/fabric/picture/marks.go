@@ -60,7 +60,7 @@ func (m *Machine) Marks(s *State, by By, routes []Route) *draw.Marks {
 	return d
 }
 
-// Planned returns how a still picture shows routes on the planes of a topology whose chips need not run.
+// Planned returns how a still picture shows routes in a topology. The chips need not run.
 func (m *Machine) Planned(routes []Route) *draw.Marks {
 	d := m.onRoutes(routes)
 	for i := range d.Cables {

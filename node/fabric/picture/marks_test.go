@@ -14,8 +14,9 @@ import (
 	"ttfabric/wire"
 )
 
-// TestMarks checks how a still picture shows a cut cable, an impaired one, a cable by another cable, a dead
-// chip, the loads, and a route. The picture must be well-formed XML, whatever the chips said.
+// TestMarks checks how a still picture shows a cut cable, an impaired cable, and a cable whose frames go by another
+// cable. TestMarks also checks a dead chip, the loads, and a route. The picture must be well-formed XML, whatever
+// the chips said.
 func TestMarks(t *testing.T) {
 	x, m := machineOf(t, "t3000")
 	p := New(m)

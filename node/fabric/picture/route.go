@@ -10,7 +10,7 @@ type Route struct {
 	Src   string `json:"src"`
 	Dst   string `json:"dst"`
 	Plane int    `json:"plane"`
-	All   bool   `json:"all,omitempty"` // the hops are the tree of a multicast to all chips between Src and Dst, see [Machine.Tree]
+	All   bool   `json:"all,omitempty"` // the hops are the tree of a multicast, see [Machine.Tree]
 	Hops  []Hop  `json:"hops"`
 	None  string `json:"none,omitempty"` // why there is no route; then there are no hops
 }

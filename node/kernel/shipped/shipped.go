@@ -1,6 +1,6 @@
-// Package shipped has the kernels that each chip of 'ttfabric node' can run: those of the CCL guide's ring,
-// the ERISC data mover with its workers, and the workers of the all-gather, of the reduce-scatter and of the schedules
-// of collective operations.
+// Package shipped has the kernels that each chip of 'ttfabric node' can run: the kernels of the CCL guide's ring, and
+// the ERISC data mover with its workers. Among these workers are those of the all-gather, of the reduce-scatter and of
+// the schedules of collective operations.
 package shipped
 
 import (

@@ -36,7 +36,7 @@ func Show(w io.Writer, m *mapping.Mapping, newTable func(header ...any) *fit.Tab
 	}
 	if len(m.Short) > 0 {
 		worst := slices.MinFunc(m.Short, func(a, b mapping.Short) int { return cmp.Compare(a.Given, b.Given) })
-		fmt.Fprintf(w, "%s of neighbours with fewer cables than wanted, because the policy is RELAXED; %s–%s has %d of %d.\n", topo.Count(len(m.Short), "pair"), worst.A, worst.B, worst.Given, worst.Wanted)
+		fmt.Fprintf(w, "%s of neighbours with fewer cables than wanted, which the policy RELAXED allows; %s–%s has the fewest: %d of %d.\n", topo.Count(len(m.Short), "pair"), worst.A, worst.B, worst.Given, worst.Wanted)
 	}
 	for _, l := range m.LeftOut {
 		fmt.Fprintf(w, "Left out: %s.\n", l)

@@ -10,8 +10,8 @@ import (
 )
 
 // Main runs the tests of m, and ends the process. If the first argument of the test binary is
-// "node", Main runs a chip instead, which can run the kernels of the tables. The fabrics of the tests
-// have an empty folder for their run folders, and no test finds a container engine.
+// "node", Main runs a chip instead, which can run the kernels of the tables. The tests get an empty
+// folder for the run folders of their fabrics, and find no container engine.
 //
 // A TestMain that starts fabrics calls fabric.ServesChips before it calls Main.
 func Main(m *testing.M, kernels ...kernel.Table) {

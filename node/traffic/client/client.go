@@ -22,7 +22,7 @@ type Client struct {
 	Sending bool // true: the client sends and verifies; false: the client only verifies
 
 	open  []place  // places for the packets under way; the low bits of a request's token are the index of the packet's place
-	free  []uint32 // indices of the free places; the place that was freed last comes last
+	free  []uint32 // indices of the free places, in the order in which the places became free
 	token uint64   // the high bits of the run's tokens
 	buf   []byte
 	last  uint32         // index of the place of the packet that Next returned last

@@ -12,7 +12,7 @@ import (
 )
 
 // TestPlaces lets packets end in a random order, while packets of an earlier run end as well. The
-// chip gives some packets back. The generator must count each packet once, at its own pair.
+// chip gives some packets back. The generator must count each packet once, at the pair of the packet.
 func TestPlaces(t *testing.T) {
 	m, err := topo.Named("t3000")
 	if err != nil {

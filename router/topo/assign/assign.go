@@ -1,10 +1,10 @@
-// Package assign finds a physical chip of a machine for each logical chip of some meshes, so that
-// the cables between the physical chips are those that the meshes ask for. The problem is subgraph
+// Package assign finds a physical chip of a machine for each logical chip of some meshes. The physical
+// chips must have the cables between them that the meshes ask for. The problem is subgraph
 // matching with numbers of cables.
 //
 // The search has two levels. The first level finds the places of one mesh as a whole: the ways to
 // put the chips of the mesh on chips of the machine, as if no other mesh existed. Two ways that no
-// other mesh can tell apart count as one place. The second level chooses one place for each mesh, so
+// other mesh can distinguish count as one place. The second level chooses one place for each mesh, so
 // that no two meshes share a chip, and so that enough cables join the meshes. Both levels keep for
 // each variable the set of values that are still possible, remove values without a partner, and
 // branch on the variable with the fewest values.
@@ -34,8 +34,8 @@ type Machine struct {
 	Host   []int   // number of the host of each chip, from 0; nil: all chips are on one host
 }
 
-// Cable is a number of cables between two chips. Only connections between meshes can use the cables that
-// Beside counts.
+// Cable is a number of cables between two chips. Edges and connections can use Count of them. Only
+// connections between meshes can use the Beside further cables.
 type Cable struct{ A, B, Count, Beside int }
 
 // Mesh is some logical chips, numbered from 0, and the cables that the mesh asks for.
@@ -75,7 +75,8 @@ type Problem struct {
 }
 
 // Limit ends a search early. After Steps steps, or when Stop returns true, the search gives up. The search
-// calls Stop every few steps; nil: the search does not ask. Steps 0 stands for the limit of the function.
+// calls Stop every few steps; nil: the search does not ask. Steps 0 stands for the default of the function
+// that gets the limit.
 type Limit struct {
 	Steps int
 	Stop  func() bool
@@ -106,7 +107,7 @@ func (v Verdict) String() string {
 type Result struct {
 	Verdict Verdict
 	At      [][]int // for each mesh and each of its chips: the physical chip; nil without an assignment
-	Full    bool    // the assignment has Count cables also for each edge and connection that is relaxed
+	Full    bool    // each edge and each connection has Count cables, also if it is relaxed
 	Steps   int     // number of steps that the search took
 }
 

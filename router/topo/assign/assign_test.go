@@ -101,7 +101,7 @@ func TestSolve(t *testing.T) {
 	}
 }
 
-// TestLimits finds that a search ends at its limit, and when it is told to stop.
+// TestLimits checks that a search ends at its limit of steps, and when Limit.Stop returns true.
 func TestLimits(t *testing.T) {
 	p := Problem{machine(64, grid(8, 8, false, false, 1)), []Mesh{mesh(63, grid(1, 63, false, true, 1))}, nil} // a ring of 63 chips has no place in a grid, which has only even rings
 	r := Solve(&p, Limit{Steps: 500})
@@ -133,7 +133,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// naive looks for an assignment by trying all.
+// naive tries all assignments, and reports whether one is right.
 func naive(p *Problem) bool {
 	at, used := make([][]int, len(p.Meshes)), make([]bool, p.Machine.Chips)
 	var try func(mesh, chip int) bool
@@ -217,7 +217,8 @@ func random(r *rand.Rand) *Problem {
 	return p
 }
 
-// FuzzSolve compares the search with one that tries everything, and the smallest conflict with the definition.
+// FuzzSolve compares the results of Solve with a search that tries everything. A conflict of Explain must not
+// fit, and must fit without any one of its chips.
 func FuzzSolve(f *testing.F) {
 	for seed := range uint64(400) {
 		f.Add(seed)

@@ -94,7 +94,7 @@ type explainer struct {
 	p     *Problem
 	stop  func() bool
 	left  int  // number of steps left
-	loose bool // a question has no answer, because the search for it reached its limit
+	loose bool // a search reached its limit, so nobody knows whether the part fits
 }
 
 func (e *explainer) whole() part {
@@ -200,7 +200,8 @@ func (e *explainer) problem(t *part) *Problem {
 	return out
 }
 
-// reached returns the chips that edges join with chip k, directly or over other chips that are kept, sorted.
+// reached returns chip k, and the kept chips that edges join with chip k, directly or over other kept chips.
+// The result is sorted.
 func reached(near [][]int, keep []bool, k int) []int {
 	seen, list := map[int]bool{k: true}, []int{k}
 	for i := 0; i < len(list); i++ {
@@ -273,7 +274,7 @@ func (e *explainer) ball() (part, bool) {
 	return part{}, false
 }
 
-// dropMeshes removes each mesh without which the others do not fit.
+// dropMeshes removes each mesh that the conflict does not need: the other meshes do not fit either.
 func (e *explainer) dropMeshes(t *part) {
 	for i := len(t.keep) - 1; i >= 0; i-- {
 		n := t.clone()
@@ -284,7 +285,8 @@ func (e *explainer) dropMeshes(t *part) {
 	}
 }
 
-// dropConnections removes each connection without which the chips do not fit.
+// dropConnections removes each connection that the conflict does not need: without the connection, the chips
+// do not fit either.
 func (e *explainer) dropConnections(t *part) {
 	for i, is := range t.connections {
 		if n := t.clone(); is {
@@ -295,8 +297,9 @@ func (e *explainer) dropConnections(t *part) {
 	}
 }
 
-// shrink removes chips without which the others do not fit: first many at a time, and at last one at a time. If
-// "backward" is true, shrink begins with the last chip.
+// shrink removes chips that the conflict does not need: the other chips do not fit either. shrink first tries
+// to remove many chips at a time, and at last one chip at a time. If "backward" is true, shrink begins with the
+// last chip.
 func (e *explainer) shrink(t part, backward bool) part {
 	var list []Chip
 	for i, keep := range t.keep {

@@ -193,8 +193,9 @@ func single(d set) bool {
 	return found
 }
 
-// propagate removes values without a partner, until no more can be removed. The queue has the variables
-// whose domains have changed. If a variable has no value left, propagate returns false.
+// propagate looks at each variable that has changed and has at most [few] values. From the variable's
+// neighbours, propagate removes the values that fit none of these values. At the start, the queue has the
+// variables that have changed. If a variable has no value left, propagate returns false.
 func (s *search) propagate(domains []set, queue []int) bool {
 	waiting := newSet(len(domains))
 	for _, u := range queue {

@@ -54,7 +54,7 @@ type solver struct {
 	pairKey map[[2]int]string       // a text that is equal for pairs of meshes with equal connections
 }
 
-// rowKey stands for the places of one class that fit a place of another class.
+// rowKey identifies a set in rows: the places of the class "to" that fit a place of the class "from".
 type rowKey struct {
 	from, to *class
 	place    int
@@ -145,8 +145,8 @@ func (s *solver) classify() {
 	}
 }
 
-// choose chooses one of the known places for each mesh. If there is no choice, the first result is nil. The
-// second result is true if choose has tried all choices.
+// choose chooses one of the known places for each mesh. If choose finds no choice, the first result is nil.
+// The second result is true if choose has not reached its limit of steps.
 func (s *solver) choose() (at [][]int, all bool) {
 	v := &search{steps: &s.steps, stop: s.limit.Stop, most: s.steps + max(1, (s.limit.Steps-s.steps)/2)}
 	for i, c := range s.classes {

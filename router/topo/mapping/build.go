@@ -10,7 +10,7 @@ import (
 	"ttfabric/wire"
 )
 
-// build fills in the mapping that belongs to an assignment: for each mesh and logical chip, the index of a
+// build fills in the mapping of an assignment. For each mesh and each logical chip, "at" has the index of a
 // physical chip.
 func (b *builder) build(out *Mapping, at [][]int) error {
 	t := &topo.Topology{Name: out.Graph, Source: fmt.Sprintf("%s on %s", out.Graph, tidy(cmp.Or(first(b.m.Hosts), "a machine"))), Arch: b.m.Arch}
@@ -114,8 +114,9 @@ func (b *builder) cable(c Cable, of map[int]wire.FabricNodeID) topo.Cable {
 	return x
 }
 
-// join adds the cables of the connections. Connections that name their chips come first. Each connection takes
-// cables that spread over pairs of chips: at first at most as many cables of a pair as the meshes have planes.
+// join adds the cables of the connections. Connections that name their chips come first. The cables of a
+// connection spread over pairs of chips: from each pair, a connection first takes at most as many cables as the
+// meshes have planes.
 func (b *builder) join(out *Mapping, t *topo.Topology, at [][]int, free map[[2]int][]Cable, of map[int]wire.FabricNodeID) error {
 	exits, given := topo.NewExits(t), make([]int, len(b.g.Links))
 	var order []int

@@ -67,7 +67,7 @@ func (m *Machine) Name(chip int) string {
 	return fmt.Sprintf("chip %d of %s", c.UMD, m.Hosts[c.Host])
 }
 
-// HostOf returns a topology as a host: the chips and cables that the topology has.
+// HostOf returns a host with the chips and cables of a topology.
 func HostOf(t *topo.Topology) Host {
 	c := &topo.Cluster{Arch: t.Arch}
 	ids := map[wire.FabricNodeID]int{}
@@ -94,8 +94,8 @@ func HostOf(t *topo.Topology) Host {
 }
 
 // Join makes one machine of the chips of several hosts. A cable between two hosts must be in the files of
-// both; other cables that lead out of a host are left out. Hosts with the same chips count as one host,
-// because several ranks may share a host.
+// both hosts. Join leaves out other cables that lead out of a host. Hosts with the same chips count as one
+// host, because several ranks may share a host.
 func Join(hosts []Host) (*Machine, error) {
 	m := &Machine{}
 	byUnique := map[uint64]int{}

@@ -25,7 +25,7 @@ type Mapping struct {
 	Connections []Connection   `json:"connections"` // connections between meshes
 	Short       []Short        `json:"short"`       // neighbours in a mesh with fewer cables than wanted; only with the policy RELAXED
 	Spare       int            `json:"spare_chips"` // number of physical chips that no logical chip uses
-	Steps       int            `json:"steps"`       // number of steps that the search took
+	Steps       int            `json:"steps"`       // number of steps that the searches took
 	LeftOut     []topo.LeftOut `json:"left_out"`    // parts of the machine's files that the mapping does not use
 	Notes       []string       `json:"notes"`       // decisions of the program, for people
 
@@ -98,7 +98,7 @@ type builder struct {
 	g     *mgd.Graph
 	m     *Machine
 	o     Options
-	may   []map[int][]int // for each mesh and each pinned chip: the physical chips at its places
+	may   []map[int][]int // for each mesh and each pinned chip: the physical chips at the places of the pinning
 	third bool            // neighbours in a mesh may be joined by cables of a third dimension
 }
 
@@ -158,7 +158,8 @@ func (b *builder) thirds() bool {
 	return slices.ContainsFunc(b.m.Cables, func(c Cable) bool { return c.Z })
 }
 
-// edges calls yield for each two neighbours of a mesh, with the number of cables that the descriptor asks for.
+// edges calls yield for each pair of neighbours in a mesh, with the number of cables that the descriptor asks
+// for.
 func edges(m *mgd.Mesh, yield func(a, b, count int)) {
 	for r := range m.Rows {
 		for c := range m.Cols {

@@ -103,7 +103,7 @@ func mapOn(t *testing.T, text string, o Options, hosts ...Host) (*Mapping, *Mach
 	return out, m, err
 }
 
-// agrees finds that a mapping is right: each cable of its topology is a cable of the machine, with the same channels.
+// agrees checks that a mapping is right: each cable of its topology is a cable of the machine, with the same channels.
 func agrees(t *testing.T, out *Mapping, m *Machine) {
 	t.Helper()
 	physical := map[wire.FabricNodeID]int{}
@@ -167,7 +167,7 @@ func TestMap(t *testing.T) {
 	}
 }
 
-// TestPinned finds that pinned chips are at their places, and that any of several chips may be at any of several places.
+// TestPinned checks that pinned chips are at their places, and that any of several chips may be at any of several places.
 func TestPinned(t *testing.T) {
 	galaxy := cluster(t, "6u_cluster_desc.yaml")
 	out, _, err := mapOn(t, descriptor("WORMHOLE_B0", "8, 4", "LINE, LINE", "4", "1, 1", 1, "", `pinnings {
@@ -192,7 +192,7 @@ func TestPinned(t *testing.T) {
 	}
 }
 
-// TestRelaxed finds that a mapping says which demands it meets only in part.
+// TestRelaxed checks that a mapping names the demands that have fewer cables than wanted.
 func TestRelaxed(t *testing.T) {
 	out, _, err := mapOn(t, descriptor("WORMHOLE_B0", "2, 2", "LINE, LINE", "4 policy: RELAXED", "1, 1", 2, "9 policy: RELAXED", ""), Options{}, cluster(t, "t3k_cluster_desc.yaml"))
 	if err != nil {

@@ -97,9 +97,9 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// Candidates returns the paths at which a file may be that a mapping of ranks names, the most likely first. A
-// mapping names its files relative to the root of tt-metal. So the file may be at this path, or below one of the
-// folders above the mapping, there perhaps without the first parts of the path.
+// Candidates returns the possible paths of a file that a mapping of ranks names, the most likely path first. A
+// mapping names its files relative to the root of tt-metal. So the file may be at this path. The file may also be
+// below one of the folders above the mapping, perhaps without the first parts of the path.
 func Candidates(mapping, name string) []string {
 	list := []string{name}
 	if path.IsAbs(name) {

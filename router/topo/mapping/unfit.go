@@ -16,7 +16,7 @@ const maxNamed = 12
 // UnfitError says why a descriptor does not fit a machine.
 type UnfitError struct {
 	Reason    string
-	Chips     []wire.FabricNodeID // a smallest set of logical chips that do not fit together; nil: the reason is another
+	Chips     []wire.FabricNodeID // a smallest set of logical chips that do not fit together; nil: there is another reason
 	Undecided bool                // the search reached its limit
 }
 

@@ -1,5 +1,5 @@
 // Package mgd reads mesh graph descriptors 2.0 of tt-metal. A mesh graph descriptor names meshes,
-// and asks for numbers of cables between them. Package topo builds a machine from a descriptor.
+// and asks for numbers of cables between the meshes. Package topo builds a machine from a descriptor.
 // Package assign finds the chips of an existing machine that can be the meshes.
 package mgd
 
@@ -27,7 +27,8 @@ type Limits struct {
 	Meshes   int // largest number of meshes, and 1 more than the highest mesh_id
 	Chips    int // largest number of chips of a mesh
 	Channels int // largest number of cables between two neighbours
-	// Arch returns the name of an architecture that a file names, and whether there is this architecture.
+	// Arch returns our name of an architecture, and whether the architecture is known. The argument is the
+	// name in the file.
 	Arch func(string) (name string, ok bool)
 }
 
@@ -65,7 +66,7 @@ type End struct {
 	Chip   int   // number of the chip in its mesh, row by row, or AnyChip
 }
 
-// Link is a connection: it asks for cables between two meshes.
+// Link is a connection, which asks for cables between two meshes.
 type Link struct {
 	A, B    End
 	Count   int  // number of cables

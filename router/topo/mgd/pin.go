@@ -13,9 +13,9 @@ import (
 // maxPins is the largest number of chips that the pinnings of one descriptor name.
 const maxPins = 1 << 16
 
-// readPinning reads an entry of pinnings, which says where in the machine some chips are. A chip may
-// stand in one entry only. A field with the ending _regex names several numbers, see pattern. If the
-// field mesh_id_regex names several meshes, the entry counts once for each of them.
+// readPinning reads an entry of pinnings, which says where in the machine some chips are. Only one entry
+// may name a chip. A field with the ending _regex names several numbers, see pattern. If the field
+// mesh_id_regex names several meshes, the entry counts once for each mesh.
 func (g *reader) readPinning(f *textproto.Field) error {
 	m, err := g.asMessage(f)
 	if err != nil {
@@ -125,9 +125,9 @@ func (g *reader) readPlace(f *textproto.Field) (p Place, err error) {
 	return p, err
 }
 
-// numbers returns those of the numbers "all" that a field of m names, or that the field with the
-// ending _regex names. A field that is left out stands for 0. If the field names none of the numbers,
-// the method returns an error.
+// numbers returns the numbers in "all" that a field of m names. A second field with the ending _regex may
+// name several numbers in place of the first field. If both fields are missing, the number is 0. If the
+// fields name none of the numbers in "all", the method returns an error.
 func (g *reader) numbers(m *textproto.Message, name string, all []int) ([]int, error) {
 	one, err := g.one(m, name)
 	if err != nil {
@@ -178,7 +178,7 @@ func rangeOf(all []int) string {
 	if low == high {
 		return fmt.Sprint(low)
 	}
-	return fmt.Sprintf("a number from %d to %d of the file's", low, high)
+	return fmt.Sprintf("a number from %d to %d that the file has", low, high)
 }
 
 // pattern returns a function that reports whether a text names a number. The text is a list of

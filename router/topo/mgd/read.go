@@ -56,7 +56,8 @@ func (i *instance) named() string {
 	return fmt.Sprintf("%s %s %d", kind, i.desc, i.id)
 }
 
-// Read reads the content of a mesh graph descriptor 2.0. No number may be above the limits. An error about the content is an [*Error].
+// Read reads the content of a mesh graph descriptor 2.0. If a number is above the limits, Read returns an
+// error. An error about the content is an [*Error].
 func Read(data []byte, l Limits) (*Graph, error) {
 	root, err := textproto.Parse(data)
 	if e := (*textproto.Error)(nil); errors.As(err, &e) {

@@ -38,7 +38,7 @@ type client struct {
 	input
 	output
 
-	waits   map[uint64]func() bool // open requests that may take long, by number; the function ends the request, and returns false if the caller must not answer it; guarded by mu
+	waits   map[uint64]func() bool // open requests that may take long, by number; the function ends the request, and returns false if the caller must not answer the request; guarded by mu
 	members map[string]*barrier.Member
 	jobs    map[kernel.JobID]string // jobs that the client has started, and their owners; used by the reading goroutine alone
 	comms   map[uint64]*comm        // communicators that are not closed, by number; guarded by mu

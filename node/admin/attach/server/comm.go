@@ -23,9 +23,9 @@ type comm struct {
 	mem    *commMemory
 	comm   *collective.Comm // set before the first function of todo runs
 	todo   chan func()      // requests; the client has at most MaxInFlight of them
-	begun  chan uint64      // gets the number of the request begin; has room for it
+	begun  chan uint64      // gets the number of the request begin; has room for one number
 	asked  bool             // the client has sent the request begin; used by the reading goroutine alone
-	last   uint64           // number of the request close; 0: there is none. Written before todo is closed
+	last   uint64           // number of the request close; 0: there is none. closeComm writes last before it closes todo
 }
 
 // commMemory is the memory that a client and the chip share for the data of communicators.
@@ -247,7 +247,7 @@ func (c *client) begin(number uint64, body []byte) {
 	x.begun <- number
 }
 
-// perform performs a request of the communicator after the requests before it. The function f returns the
+// perform performs a request of the communicator, after the earlier requests. The function f returns the
 // answer. Only the reading goroutine calls perform.
 func (x *comm) perform(number uint64, f func(ctx context.Context) func(b []byte) []byte) {
 	c := x.c

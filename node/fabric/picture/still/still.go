@@ -121,7 +121,7 @@ func Draw(ctx context.Context, w Wanted) (name string, text []byte, err error) {
 	return t.Name, draw.SVG(t, m), nil
 }
 
-// planned returns marks for routes in a topology whose chips need not run.
+// planned returns marks for routes in a topology. The chips need not run.
 func planned(t *topo.Topology, wanted []way) (*draw.Marks, error) {
 	defaults := spec.Default()
 	p, err := defaults.Plan(t)
@@ -162,8 +162,8 @@ func chip(t *topo.Topology, name string) (n wire.FabricNodeID, err error) {
 	return n, nil
 }
 
-// present returns marks for the state of the running fabric, and for its routes. present asks the chips twice, a
-// second apart, to know the loads.
+// present returns marks for the state of the running fabric, and for the wanted routes. To know the loads,
+// present asks the chips twice, a second apart.
 func present(ctx context.Context, w Wanted, wanted []way) (*draw.Marks, error) {
 	c, err := live.New(w.Open)
 	if err != nil {
@@ -203,7 +203,7 @@ func second(ctx context.Context, c *live.Collector) (*picture.State, error) {
 		select {
 		case u, open := <-updates:
 			if !open {
-				return nil, errors.New("the fabric has more events than the picture can read")
+				return nil, errors.New("the fabric has more events than the command can read")
 			}
 			if u.State == nil {
 				continue
