@@ -129,7 +129,7 @@ func (b *batch) add(x *outlet, tag uint32, move int, data []byte, posted bool) e
 		if err := b.post(); err != nil {
 			return err
 		}
-		acked, err := c.s.WaitCounter(c.ctx, c.ackWord(x.To, x.Lane), n-Slots)
+		acked, err := c.s.WaitToReply(c.ctx, c.ackWord(x.To, x.Lane), n-Slots)
 		if err != nil {
 			return c.own(err)
 		}
@@ -369,7 +369,7 @@ func (c *Comm) receive(x *inlet, tag uint32, move, size int, call string, take f
 	x.await.set(h, k > 1)
 	defer x.await.set(h, false)
 	for num, last := 0, k-1; num < k; last = num { // the last packet mostly comes last; if an earlier packet was lost, it comes again
-		if _, err := c.s.WaitCounter(c.ctx, at.Add(last*wire.MaxPayload), n); err != nil {
+		if _, err := c.s.WaitToReply(c.ctx, at.Add(last*wire.MaxPayload), n); err != nil {
 			return c.own(err)
 		}
 		other := false
