@@ -27,6 +27,7 @@ type awaited struct {
 	look func() (ended bool) // looks at the words; at the end of the wait, look tells the program
 	fail func(error)         // tells the program that the wait has ended with an error
 	soon bool                // at the end of the wait, the program submits requests at once; see [session.Replier]
+	size int                 // number of words, for the limit MaxWaits; a hold counts as one
 }
 
 // StartAwait calls "done" once, as soon as the word at address a of the chip's memory passes the
@@ -35,11 +36,6 @@ type awaited struct {
 // If "done" has already been called, the returned function returns false. If the node closes during
 // the wait, "done" gets ErrClosed. On a closed node, StartAwait returns ErrClosed.
 func (n *Node) StartAwait(a wire.NocAddr, t session.Test, value uint32, done func(word uint32, err error)) (cancel func() bool, err error) {
-	return n.startAwait(a, t, value, false, done)
-}
-
-// startAwait does what StartAwait does. If "soon" is set, the program submits requests soon after the wait.
-func (n *Node) startAwait(a wire.NocAddr, t session.Test, value uint32, soon bool, done func(word uint32, err error)) (cancel func() bool, err error) {
 	w := &awaited{func() bool {
 		word, o := n.word(a)
 		if o != wire.OutcomeDone || !t.Holds(word, value) {
@@ -47,7 +43,7 @@ func (n *Node) startAwait(a wire.NocAddr, t session.Test, value uint32, soon boo
 		}
 		done(word, nil)
 		return true
-	}, func(err error) { done(0, err) }, soon}
+	}, func(err error) { done(0, err) }, false, 1}
 	closed := true
 	n.locked(func(now mono.Time) {
 		closed = false
@@ -57,7 +53,7 @@ func (n *Node) startAwait(a wire.NocAddr, t session.Test, value uint32, soon boo
 			err = &session.RefusedError{Dst: n.cfg.Node, Outcome: o, Addr: a}
 		case t.Holds(word, value):
 			done(word, nil)
-		case len(n.waiting.words) >= MaxWaits:
+		case n.waits() >= MaxWaits:
 			err = ErrWaits
 		default:
 			n.waiting.words = append(n.waiting.words, w)
@@ -67,6 +63,14 @@ func (n *Node) startAwait(a wire.NocAddr, t session.Test, value uint32, soon boo
 		return nil, ErrClosed
 	}
 	return func() bool { return n.forget(w) }, err
+}
+
+// waits returns the number of words that programs wait on. The caller holds the lock.
+func (n *Node) waits() (size int) {
+	for _, w := range n.waiting.words {
+		size += w.size
+	}
+	return size
 }
 
 // forget removes a wait, and reports whether the wait was open.
@@ -132,7 +136,7 @@ func (n *Node) StartHold(words []session.Word, done func(now []uint32, err error
 		}
 		done(now, nil)
 		return true
-	}, func(err error) { done(nil, err) }, false}
+	}, func(err error) { done(nil, err) }, false, 1}
 	closed := true
 	n.locked(func(mono.Time) {
 		closed = false
@@ -141,7 +145,7 @@ func (n *Node) StartHold(words []session.Word, done func(now []uint32, err error
 			err = &session.RefusedError{Dst: n.cfg.Node, Outcome: o, Addr: at}
 		case differ:
 			done(now, nil)
-		case len(n.waiting.words) >= MaxWaits:
+		case n.waits() >= MaxWaits:
 			err = ErrWaits
 		default:
 			n.waiting.words = append(n.waiting.words, w)
@@ -187,16 +191,6 @@ func (n *Node) endWaits() {
 // Await waits until the word at address a of the chip's memory passes the test against the value, or
 // until ctx ends; see [session.Waiter].
 func (n *Node) Await(ctx context.Context, a wire.NocAddr, t session.Test, value uint32) (uint32, error) {
-	return n.await(ctx, a, t, value, false)
-}
-
-// AwaitReply does what Await does, for a program that submits requests or waits again at once; see
-// [session.Replier].
-func (n *Node) AwaitReply(ctx context.Context, a wire.NocAddr, t session.Test, value uint32) (uint32, error) {
-	return n.await(ctx, a, t, value, true)
-}
-
-func (n *Node) await(ctx context.Context, a wire.NocAddr, t session.Test, value uint32, soon bool) (uint32, error) {
 	if word, ok := n.passes(a, t, value); ok { // a wait that ends at once needs no memory
 		return word, nil
 	}
@@ -205,7 +199,7 @@ func (n *Node) await(ctx context.Context, a wire.NocAddr, t session.Test, value 
 		err  error
 	}
 	ended := make(chan end, 1)
-	cancel, err := n.startAwait(a, t, value, soon, func(word uint32, err error) { ended <- end{word, err} })
+	cancel, err := n.StartAwait(a, t, value, func(word uint32, err error) { ended <- end{word, err} })
 	if err != nil {
 		return 0, err
 	}
@@ -216,6 +210,60 @@ func (n *Node) await(ctx context.Context, a wire.NocAddr, t session.Test, value 
 		cancel()
 		return 0, &unmetError{n.cfg.Node, a, t, value, ctx.Err()}
 	}
+}
+
+// AwaitAny waits until one of the words is at least its value, or until ctx ends; see [session.Replier].
+func (n *Node) AwaitAny(ctx context.Context, words []session.Word, now []uint32) (err error) {
+	var w *awaited
+	var ended chan error
+	closed := true
+	n.locked(func(mono.Time) {
+		closed = false
+		one, bad, o := n.load(words, now)
+		switch {
+		case o != wire.OutcomeDone:
+			err = &session.RefusedError{Dst: n.cfg.Node, Outcome: o, Addr: bad}
+		case one:
+		case n.waits()+len(words) > MaxWaits:
+			err = ErrWaits
+		default:
+			ended = make(chan error, 1)
+			w = &awaited{func() bool {
+				one, _, o := n.load(words, now)
+				if one && o == wire.OutcomeDone {
+					ended <- nil
+					return true
+				}
+				return false
+			}, func(err error) { ended <- err }, true, len(words)}
+			n.waiting.words = append(n.waiting.words, w)
+		}
+	})
+	switch {
+	case closed:
+		return ErrClosed
+	case w == nil:
+		return err
+	}
+	select {
+	case err = <-ended:
+		return err
+	case <-ctx.Done():
+		n.forget(w)
+		return &unmetError{n.cfg.Node, words[0].At, session.AtLeast, words[0].Value, ctx.Err()}
+	}
+}
+
+// load reads words of the chip's memory, and reports whether one of them is at least its value. If the chip refuses an
+// address, load returns the address and the outcome.
+func (n *Node) load(words []session.Word, now []uint32) (one bool, bad wire.NocAddr, o wire.Outcome) {
+	for i, w := range words {
+		if now[i], o = n.word(w.At); o != wire.OutcomeDone {
+			return false, w.At, o
+		}
+		one = one || session.AtLeast.Holds(now[i], w.Value)
+	}
+	return one, 0, wire.OutcomeDone
 }
 
 // passes returns a word, and reports whether the word passes the test against a value now.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 
 	"ttfabric/node/flow"
@@ -39,12 +40,15 @@ type Waiter interface {
 	Await(ctx context.Context, a wire.NocAddr, t Test, value uint32) (word uint32, err error)
 }
 
-// Replier is a [Waiter] that can let a program answer before the chip sends anything else.
+// Replier is a [Waiter] that waits on several words at once, and lets the program answer before the chip sends
+// anything else.
 type Replier interface {
-	// AwaitReply does what Await does, for a program that submits requests or waits again at once, within
-	// microseconds after the word has passed the test. The chip lets the program run first. Acknowledgements and
+	// AwaitAny waits until one of the words is at least its value, or until ctx ends. AwaitAny stores the values of
+	// all words at this instant in "now", which has at least as many elements. The words lie in the memory of the
+	// Fabric's own chip. If the chip refuses an address, the error is a [RefusedError]. After AwaitAny, the program
+	// submits requests or waits again within microseconds. The chip lets the program run first. Acknowledgements and
 	// completions of the chip then leave together with the program's requests.
-	AwaitReply(ctx context.Context, a wire.NocAddr, t Test, value uint32) (word uint32, err error)
+	AwaitAny(ctx context.Context, words []Word, now []uint32) error
 }
 
 // ErrNoWait is the error of [Session.WaitCounter] and [Session.WaitWord] on a fabric that is no
@@ -63,9 +67,59 @@ func (s *Session) WaitCounter(ctx context.Context, a wire.NocAddr, least uint32)
 // a fabric that is a [Replier], fewer datagrams then leave the chip.
 func (s *Session) WaitToReply(ctx context.Context, a wire.NocAddr, least uint32) (uint32, error) {
 	if r, ok := s.f.(Replier); ok {
-		return r.AwaitReply(ctx, a, AtLeast, least)
+		words, now := [1]Word{{a, least}}, [1]uint32{}
+		err := r.AwaitAny(ctx, words[:], now[:])
+		return now[0], err
 	}
 	return s.await(ctx, a, AtLeast, least)
+}
+
+// errNoWords is the error of a wait that nothing can end.
+var errNoWords = errors.New("a wait on no words would never end")
+
+// WaitAny waits until one of several words is at least its value, and stores the values of all words in "now"; see
+// [Replier]. On a fabric that is only a [Waiter], the Session waits on each word by itself, and then reads all words.
+func (s *Session) WaitAny(ctx context.Context, words []Word, now []uint32) error {
+	if len(words) == 0 {
+		return errNoWords
+	}
+	if r, ok := s.f.(Replier); ok {
+		return r.AwaitAny(ctx, words, now)
+	}
+	if one, err := s.readWords(ctx, words, now); one || err != nil {
+		return err
+	}
+	waits, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, len(words))
+	for _, w := range words {
+		go func() {
+			_, err := s.await(waits, w.At, AtLeast, w.Value)
+			ended <- err
+		}()
+	}
+	err := <-ended
+	cancel()
+	for range len(words) - 1 {
+		<-ended
+	}
+	if err == nil {
+		_, err = s.readWords(ctx, words, now)
+	}
+	return err
+}
+
+// readWords reads words of this Session's chip, and reports whether one of them is at least its value.
+func (s *Session) readWords(ctx context.Context, words []Word, now []uint32) (one bool, err error) {
+	var b [4]byte
+	for i, w := range words {
+		if err := s.Read(ctx, s.f.Self(), w.At, b[:]); err != nil {
+			return false, err
+		}
+		now[i] = binary.LittleEndian.Uint32(b[:])
+		one = one || AtLeast.Holds(now[i], w.Value)
+	}
+	return one, nil
 }
 
 // WaitWord waits until the word of 32 bits at an address of this Session's chip equals a value. The

@@ -59,12 +59,12 @@ type asked struct {
 	done func(int, flow.Result)
 }
 
-// wait is a wait of a program on a word.
+// wait is a wait of a program on words.
 type wait struct {
-	at    wire.NocAddr
+	words []session.Word
 	test  session.Test
-	value uint32
-	ended chan uint32 // closed without a value if the chip dies
+	now   []uint32      // values of the words at the end of the wait
+	ended chan struct{} // gets a value at the end; closed if the chip dies
 }
 
 // maxSpins is the largest number of waits at one instant that end at once. A program that takes a message of another
@@ -220,8 +220,8 @@ func (b *bubble) note(vs ...uint64) {
 func (b *bubble) look(chip int) {
 	kept := b.waits[chip][:0]
 	for _, w := range b.waits[chip] {
-		if word, o := b.word(chip, w.at); o == wire.OutcomeDone && w.test.Holds(word, w.value) {
-			w.ended <- word
+		if one, o, _ := b.passes(chip, w); o == wire.OutcomeDone && one {
+			w.ended <- struct{}{}
 			b.moved = true
 		} else {
 			kept = append(kept, w)
@@ -235,6 +235,17 @@ func (b *bubble) word(chip int, a wire.NocAddr) (uint32, wire.Outcome) {
 	var w [4]byte
 	o := b.d.Read(chip, a, w[:])
 	return binary.LittleEndian.Uint32(w[:]), o
+}
+
+// passes reads the words of a wait, and reports whether one of them passes the test.
+func (b *bubble) passes(chip int, w *wait) (one bool, o wire.Outcome, bad wire.NocAddr) {
+	for i, x := range w.words {
+		if w.now[i], o = b.word(chip, x.At); o != wire.OutcomeDone {
+			return false, o, x.At
+		}
+		one = one || w.test.Holds(w.now[i], x.Value)
+	}
+	return one, wire.OutcomeDone, 0
 }
 
 // do changes the fabric between two of its events.
@@ -330,39 +341,49 @@ func (p *port) LoadOwn(a wire.NocAddr, b []byte) (wire.Outcome, error) {
 
 // Await implements [session.Waiter].
 func (p *port) Await(ctx context.Context, a wire.NocAddr, t session.Test, value uint32) (uint32, error) {
+	var now [1]uint32
+	err := p.await(ctx, &wait{words: []session.Word{{At: a, Value: value}}, test: t, now: now[:]})
+	return now[0], err
+}
+
+// AwaitAny implements [session.Replier].
+func (p *port) AwaitAny(ctx context.Context, words []session.Word, now []uint32) error {
+	return p.await(ctx, &wait{words: words, test: session.AtLeast, now: now})
+}
+
+func (p *port) await(ctx context.Context, w *wait) error {
 	b := p.b
 	b.mu.Lock()
 	if !b.d.Alive(p.chip) || b.failure != nil {
 		b.mu.Unlock()
-		return 0, errDead
+		return errDead
 	}
-	word, o := b.word(p.chip, a)
-	if o != wire.OutcomeDone || t.Holds(word, value) {
+	if one, o, bad := b.passes(p.chip, w); one || o != wire.OutcomeDone {
 		spins := b.spin()
 		b.mu.Unlock()
 		if spins {
-			return 0, errSpins
+			return errSpins
 		}
 		if o != wire.OutcomeDone {
-			return 0, &session.RefusedError{Dst: p.Self(), Outcome: o, Addr: a}
+			return &session.RefusedError{Dst: p.Self(), Outcome: o, Addr: bad}
 		}
-		return word, nil
+		return nil
 	}
-	w := &wait{a, t, value, make(chan uint32, 1)}
+	w.ended = make(chan struct{}, 1)
 	b.waits[p.chip] = append(b.waits[p.chip], w)
 	b.mu.Unlock()
 	select {
-	case word, ok := <-w.ended:
+	case _, ok := <-w.ended:
 		if !ok {
-			return 0, errDead
+			return errDead
 		}
-		return word, nil
+		return nil
 	case <-ctx.Done():
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if i := slices.Index(b.waits[p.chip], w); i >= 0 {
 			b.waits[p.chip] = slices.Delete(b.waits[p.chip], i, i+1)
 		}
-		return 0, ctx.Err()
+		return ctx.Err()
 	}
 }

@@ -26,7 +26,8 @@
 //	u32 tag: a hash of the generation, the chips, the number of the call and the arguments of the call
 //	u16 number of the move in the schedule, modulo 65536
 //	u16 length of the data of the message in bytes
-//	u32 number of the last message that the sender has taken from the opposite FIFO of the same lane; 0: not stated
+//	u16 number of the last message that the sender has taken from the opposite FIFO of the same lane, modulo 65536
+//	u16 number of the last message that the sender has taken from the opposite FIFO of the plane's other lane, modulo 65536
 //
 // The sender writes all packets of a message at once. The receiver waits for the number of the
 // message in the last packet, and then checks the headers of all packets. So the order in which the

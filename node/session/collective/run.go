@@ -3,7 +3,6 @@ package collective
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"ttfabric/node/collective"
+	"ttfabric/wire"
 )
 
 // plan is a schedule, and this rank's part of it.
@@ -18,7 +18,8 @@ type plan struct {
 	s       *collective.Schedule
 	out, in []queue
 	hash    uint32
-	inTurn  []int // if not nil: this rank's moves in the order in which one goroutine performs them
+	inTurn  []int // if not nil: this rank's moves in the order in which the rank performs them; else the rank performs them in rounds
+	tells   int   // see the method "add" of batch; for moves in rounds
 }
 
 // queue is the moves of one FIFO.
@@ -27,7 +28,7 @@ type queue struct {
 	moves []int
 }
 
-// Limits up to which one goroutine performs all moves of a rank in turn.
+// Limits up to which a rank performs all its moves in turn.
 const (
 	turnBytes = 64 << 10 // data of all moves to and from the rank, in bytes
 	turnMoves = 2 * collective.MaxRanks
@@ -65,6 +66,7 @@ func (c *Comm) plan(call collective.Call) (*plan, error) {
 		}
 	}
 	p.orderTurns(c.rank)
+	p.tells = p.tellsOf()
 	h := fnv.New32a()
 	fmt.Fprint(h, c.generation, c.chips, call)
 	p.hash = h.Sum32()
@@ -114,13 +116,11 @@ type run struct {
 	b   collective.Buffers
 	tag uint32
 
-	mu    sync.Mutex
-	more  *sync.Cond
-	taken []int // number of elements of each move to this rank that have been taken; guarded by mu
-	ended []bool
-	sent  []bool // queues whose messages have all been sent
-	turn  int    // index of the move in inTurn that is under way; guarded by mu
-	over  bool   // the communicator has failed
+	mu    sync.Mutex // guards the fields below against the goroutine that looks at the peers
+	taken []int      // number of elements of each move to this rank that have been taken
+	ended []bool     // moves to this rank that have ended
+	sent  []bool     // queues whose messages have all been sent
+	turn  int        // index of the move in inTurn that is under way
 }
 
 // Do performs one operation. The methods [collective.Call.InCount] and [collective.Call.OutCount] return
@@ -158,7 +158,6 @@ func (c *Comm) byFabric(ctx context.Context, call collective.Call, in, out []byt
 	}
 	c.op++
 	r := &run{plan: p, c: c, b: collective.Buffers{In: in, Work: out}, tag: p.hash + c.op}
-	r.more = sync.NewCond(&r.mu)
 	if p.inTurn == nil {
 		r.taken, r.ended, r.sent = make([]int, len(p.s.Moves)), make([]bool, len(p.s.Moves)), make([]bool, len(p.out))
 	}
@@ -201,50 +200,14 @@ func (r *run) all(ctx context.Context) error {
 		case <-c.ctx.Done():
 		}
 	}).Stop()
+	perform := r.rounds
 	if r.inTurn != nil {
-		if err := r.turns(); err != nil {
-			c.fail(err, true)
-		}
-		if c.ctx.Err() != nil {
-			return c.failure()
-		}
-		return nil
+		perform = r.turns
 	}
-	wake := context.AfterFunc(c.ctx, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.over = true
-		r.more.Broadcast()
-	})
-	defer wake()
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var errs []error
-	end := func(err error) {
-		if err != nil {
-			c.fail(err, true)
-			mu.Lock()
-			errs = append(errs, err)
-			mu.Unlock()
-		}
+	if err := perform(); err != nil {
+		c.fail(err, true)
 	}
-	for i := range r.out {
-		wg.Go(func() {
-			end(r.sendAll(&r.out[i]))
-			r.mu.Lock()
-			r.sent[i] = true
-			r.mu.Unlock()
-		})
-	}
-	for i := range r.in {
-		if i+1 < len(r.in) {
-			wg.Go(func() { end(r.receiveAll(&r.in[i])) })
-		} else {
-			end(r.receiveAll(&r.in[i]))
-		}
-	}
-	wg.Wait()
-	if len(errs) > 0 || c.ctx.Err() != nil {
+	if c.ctx.Err() != nil {
 		return c.failure()
 	}
 	return nil
@@ -261,18 +224,20 @@ func (r *run) turns() error {
 		r.mu.Unlock()
 		m := &r.s.Moves[i]
 		for from := 0; ; {
-			to := min(m.Len, from+r.most())
+			to := min(m.Len, from+r.chunk(m))
 			if m.From == c.rank {
-				if err := b.add(c.outlet(collective.Pair{From: m.From, To: m.To, Lane: m.Lane}), r.tag, i, r.s.Source(m, r.b, from, to), true); err != nil {
+				if err := b.add(c.outlet(collective.Pair{From: m.From, To: m.To, Lane: m.Lane}), r.tag, i, r.s.Source(m, r.b, from, to), true, 1); err != nil {
 					return err
 				}
 			} else {
 				if err := b.post(); err != nil {
 					return err
 				}
-				if err := r.receive(c.inlet(collective.Pair{From: m.From, To: m.To, Lane: m.Lane}), b, i, from, to); err != nil {
+				x := c.inlet(collective.Pair{From: m.From, To: m.To, Lane: m.Lane})
+				if err := r.receive(x, i, from, to); err != nil {
 					return err
 				}
+				c.acknowledge(x, b)
 			}
 			if from = to; from >= m.Len {
 				break
@@ -282,14 +247,26 @@ func (r *run) turns() error {
 	return b.post()
 }
 
-// receive takes the elements of move i from element "from" to element "to".
-func (r *run) receive(x *inlet, b *batch, i, from, to int) error {
+// receive waits for a message with elements of move i, and takes the elements from element "from" to element "to".
+func (r *run) receive(x *inlet, i, from, to int) error {
+	n, size := x.taken+1, (to-from)*r.s.Type.Size()
+	k := packets(size)
+	x.await.set(header(n, r.tag, i, size), k > 1)
+	defer x.await.set([headerSize]byte{}, false)
+	if _, err := r.c.s.WaitToReply(r.c.ctx, r.c.slotOf(x, n).Add((k-1)*wire.MaxPayload), n); err != nil {
+		return r.c.own(err)
+	}
+	return r.collect(x, i, from, to)
+}
+
+// collect does what receive does, for a message whose last packet has come.
+func (r *run) collect(x *inlet, i, from, to int) error {
 	m, e := &r.s.Moves[i], r.s.Type.Size()
-	err := r.c.receive(x, r.tag, i, (to-from)*e, r.s.Kind.String(), func(off int, data []byte) {
+	err := r.c.collect(x, r.tag, i, (to-from)*e, r.s.Kind.String(), func(off int, data []byte) {
 		r.s.Take(m, r.b, from+off/e, data)
 	})
 	if err == nil {
-		r.c.take(x, b)
+		x.taken++
 	}
 	return err
 }
@@ -309,8 +286,17 @@ func (r *run) compare(ctx context.Context) {
 // most returns the largest number of elements of one message.
 func (r *run) most() int { return wholeSlot / r.s.Type.Size() }
 
-// chunk returns the number of elements of the messages of a move.
-func (r *run) chunk(m *collective.Move) int { return r.most() }
+// chunk returns the number of elements of the messages of a move. The messages of a move are equally long, as far as
+// the packets of all of them but the last are full: a short message at the end would cost as much as a long one.
+func (r *run) chunk(m *collective.Move) int {
+	most, whole := r.most(), packetData/r.s.Type.Size()
+	if m.Len <= most {
+		return most
+	}
+	messages := (m.Len + most - 1) / most
+	each := (m.Len + messages - 1) / messages
+	return (each + whole - 1) / whole * whole
+}
 
 // peers returns the ranks that this rank waits for, each once: those that have not sent all their messages, and
 // those that have not made room for all messages of this rank.
@@ -336,161 +322,4 @@ func (r *run) peers() (ps []int) {
 	}
 	slices.Sort(ps)
 	return slices.Compact(ps)
-}
-
-// until waits until move i has brought all its elements whose index in the receiver's buffer is below
-// "to". If "to" is negative, until waits for the end of the move.
-func (r *run) until(i, to int) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := &r.s.Moves[i]
-	for !r.over {
-		if r.ended[i] || to >= 0 && m.DstOff+r.taken[i] >= to {
-			return nil
-		}
-		r.more.Wait()
-	}
-	return r.c.failure()
-}
-
-// sendAll sends the messages of one FIFO. sendAll returns when the chip has copied the data.
-func (r *run) sendAll(q *queue) error {
-	x := r.c.outlet(q.Pair)
-	b := &x.batch
-	b.rs, b.of = b.rs[:0], nil
-	for _, i := range q.moves {
-		m := &r.s.Moves[i]
-		for from := 0; ; {
-			to := min(m.Len, from+r.chunk(m))
-			if m.SendAfter >= 0 {
-				need := m.SrcOff + to
-				if p := &r.s.Moves[m.SendAfter]; m.Len == 0 || m.SrcOff < p.DstOff || m.SrcOff+m.Len > p.DstOff+p.Len {
-					need = -1
-				}
-				if err := r.until(m.SendAfter, need); err != nil {
-					return err
-				}
-			}
-			if err := b.add(x, r.tag, i, r.s.Source(m, r.b, from, to), false); err != nil {
-				return err
-			}
-			if err := b.post(); err != nil {
-				return err
-			}
-			if from = to; from >= m.Len {
-				break
-			}
-		}
-	}
-	return nil
-}
-
-// receiveAll receives the messages of one FIFO.
-func (r *run) receiveAll(q *queue) error {
-	x := r.c.inlet(q.Pair)
-	b := &x.batch
-	b.rs, b.of = b.rs[:0], nil
-	for _, i := range q.moves {
-		m := &r.s.Moves[i]
-		for from := 0; ; {
-			to := min(m.Len, from+r.chunk(m))
-			if m.TakeAfter >= 0 {
-				if err := r.until(m.TakeAfter, -1); err != nil {
-					return err
-				}
-			}
-			if err := r.receive(x, b, i, from, to); err != nil {
-				return err
-			}
-			if err := b.post(); err != nil {
-				return err
-			}
-			r.mu.Lock()
-			r.taken[i], r.ended[i] = to, to >= m.Len
-			r.more.Broadcast()
-			r.mu.Unlock()
-			if from = to; from >= m.Len {
-				break
-			}
-		}
-	}
-	return nil
-}
-
-// part divides b into n equal parts, and returns the number of elements of each part. If the parts would
-// not have whole elements, part returns an error.
-func part(b []byte, t collective.Type, n int) (int, error) {
-	if !t.Valid() {
-		return 0, fmt.Errorf("%s: there is no such type of elements", t)
-	}
-	if e := t.Size() * n; len(b)%e != 0 {
-		return 0, fmt.Errorf("%d bytes: want a multiple of %d, for %d parts of %s", len(b), e, n, t)
-	}
-	return len(b) / t.Size() / n, nil
-}
-
-// AllGather gives all ranks the inputs of all ranks, in the order of the ranks. The length of out is the
-// number of ranks times the length of in.
-func (c *Comm) AllGather(ctx context.Context, in, out []byte) error {
-	return c.Do(ctx, collective.Call{Kind: collective.AllGather, Count: len(in), Type: Uint8}, in, out)
-}
-
-// ReduceScatter combines the inputs of all ranks, and gives rank r part r of the result. The length of in
-// is the number of ranks times the length of out.
-func (c *Comm) ReduceScatter(ctx context.Context, op collective.Op, t collective.Type, in, out []byte) error {
-	n, err := part(out, t, 1)
-	return errors.Join(err, c.when(err, ctx, collective.Call{Kind: collective.ReduceScatter, Count: n, Type: t, Op: op}, in, out))
-}
-
-// AllReduce combines the inputs of all ranks, and gives all ranks the result. All ranks get the same
-// bits.
-func (c *Comm) AllReduce(ctx context.Context, op collective.Op, t collective.Type, in, out []byte) error {
-	n, err := part(in, t, 1)
-	return errors.Join(err, c.when(err, ctx, collective.Call{Kind: collective.AllReduce, Count: n, Type: t, Op: op}, in, out))
-}
-
-// Reduce combines the inputs of all ranks, and gives the root the result. On the other ranks, out is
-// empty.
-func (c *Comm) Reduce(ctx context.Context, op collective.Op, t collective.Type, root int, in, out []byte) error {
-	n, err := part(in, t, 1)
-	return errors.Join(err, c.when(err, ctx, collective.Call{Kind: collective.Reduce, Count: n, Type: t, Op: op, Root: root}, in, out))
-}
-
-func (c *Comm) when(err error, ctx context.Context, call collective.Call, in, out []byte) error {
-	if err != nil {
-		return nil
-	}
-	return c.Do(ctx, call, in, out)
-}
-
-// Broadcast gives all ranks the input of the root. On the other ranks, in is empty.
-func (c *Comm) Broadcast(ctx context.Context, root int, in, out []byte) error {
-	return c.Do(ctx, collective.Call{Kind: collective.Broadcast, Count: len(out), Type: Uint8, Root: root}, in, out)
-}
-
-// Gather gives the root the inputs of all ranks, in the order of the ranks. On the other ranks, out is
-// empty.
-func (c *Comm) Gather(ctx context.Context, root int, in, out []byte) error {
-	return c.Do(ctx, collective.Call{Kind: collective.Gather, Count: len(in), Type: Uint8, Root: root}, in, out)
-}
-
-// Scatter gives rank r part r of the root's input. On the other ranks, in is empty.
-func (c *Comm) Scatter(ctx context.Context, root int, in, out []byte) error {
-	return c.Do(ctx, collective.Call{Kind: collective.Scatter, Count: len(out), Type: Uint8, Root: root}, in, out)
-}
-
-// AllToAll gives rank r part r of the input of each rank, in the order of the ranks.
-func (c *Comm) AllToAll(ctx context.Context, in, out []byte) error {
-	n, err := part(in, Uint8, len(c.chips))
-	return errors.Join(err, c.when(err, ctx, collective.Call{Kind: collective.AllToAll, Count: n, Type: Uint8}, in, out))
-}
-
-// SendReceive gives each rank the input of the rank before it. Rank 0 gets the input of the last rank.
-func (c *Comm) SendReceive(ctx context.Context, in, out []byte) error {
-	return c.Do(ctx, collective.Call{Kind: collective.SendReceive, Count: len(in), Type: Uint8}, in, out)
-}
-
-// Barrier waits until all ranks have called Barrier.
-func (c *Comm) Barrier(ctx context.Context) error {
-	return c.Do(ctx, collective.Call{Kind: collective.Barrier, Type: Uint8}, nil, nil)
 }
