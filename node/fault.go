@@ -76,7 +76,7 @@ func (n *Node) ends(e *ending, d time.Duration, f func()) {
 		return
 	}
 	e.at = n.wall().Add(d)
-	if h := n.cfg.Host; h != nil {
+	if h := n.mu.host; h != nil {
 		h.After(d, f)
 	} else {
 		e.timer = time.AfterFunc(d, f)
@@ -217,7 +217,7 @@ func (n *Node) enforce(p *livePort, e FaultEvent) error {
 	switch {
 	case err != nil:
 		return err
-	case n.cfg.Host != nil:
+	case n.mu.host != nil:
 		if err := n.enforceHosted(p, o, &e); err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func (n *Node) Impairments() []Impairment {
 		i := Impairment{Local: wire.PortID{Node: n.cfg.Node, Channel: p.ch}, Peer: p.peer, Plane: p.plane, Seed: f.seed,
 			Cut: f.cut, Since: f.since, Until: f.passEnd.at, CutUntil: f.cutUp.at}
 		i.Options, _ = f.passing.Apply(f.kept)
-		if h := n.cfg.Host; h != nil && (f.cut || i.Options != fault.Options{}) {
+		if h := n.mu.host; h != nil && (f.cut || i.Options != fault.Options{}) {
 			i.Counts = h.Faults(p.ch)
 		} else if f.wrap != nil {
 			i.Counts, i.Overfull = f.wrap.Counts()

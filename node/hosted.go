@@ -42,7 +42,7 @@ type Host interface {
 // lock is the lock of a node: its own, or that of the node's host.
 type lock struct {
 	own  sync.Mutex
-	host sync.Locker // nil: the node has no host
+	host Host // nil: the node has no host
 }
 
 // Lock takes the lock.
@@ -66,15 +66,15 @@ func (l *lock) Unlock() {
 // wall returns the present wall-clock time. For a node with a host, the result is the chip's time as
 // a wall-clock time.
 func (n *Node) wall() time.Time {
-	if n.cfg.Host != nil {
+	if n.mu.host != nil {
 		return n.start.Add(time.Duration(n.now()))
 	}
 	return time.Now()
 }
 
-// startHosted starts the node of a chip that runs at a host. The caller holds the host's lock.
-func startHosted(ctx context.Context, cfg Config) (*Node, error) {
-	h := cfg.Host
+// StartHosted starts the node of a chip that runs at a host. The caller holds the host's lock. Of cfg, StartHosted uses
+// the fields Node, Topology, Incarnation, Cable, Join, API, Log, HostMemory and Kernels.
+func StartHosted(ctx context.Context, cfg Config, h Host) (*Node, error) {
 	n := &Node{cfg: cfg, log: cfg.Log, start: h.Epoch(), chip: h.Chip(), mu: lock{host: h},
 		alarm: alarm{at: mono.Never}, peers: newPeers(), events: newHub(cfg.Incarnation)}
 	if err := n.openPorts(); err != nil {
@@ -102,7 +102,7 @@ func (n *Node) enforceHosted(p *livePort, o fault.Options, e *FaultEvent) error 
 	began := f.since.IsZero()
 	if o == (fault.Options{}) && !f.cut {
 		if !began {
-			e.Counts = n.cfg.Host.Faults(p.ch)
+			e.Counts = n.mu.host.Faults(p.ch)
 		}
 		f.since = time.Time{}
 	} else if began {
@@ -115,9 +115,9 @@ func (n *Node) enforceHosted(p *livePort, o fault.Options, e *FaultEvent) error 
 	kept.passing = maps.Clone(f.passing)
 	p.past = append(p.past, pastFault{n.now(), kept})
 	if began {
-		return n.cfg.Host.Impair(p.ch, o, f.cut, &seed)
+		return n.mu.host.Impair(p.ch, o, f.cut, &seed)
 	}
-	return n.cfg.Host.Impair(p.ch, o, f.cut, nil)
+	return n.mu.host.Impair(p.ch, o, f.cut, nil)
 }
 
 // maxPast is the largest number of former faults that a port keeps.
@@ -142,8 +142,8 @@ func (p *livePort) rewind(to mono.Time) {
 
 // hostRuns runs the chip of a node with a host, after an input outside of a step.
 func (n *Node) hostRuns() {
-	if n.cfg.Host != nil {
-		n.cfg.Host.Run()
+	if n.mu.host != nil {
+		n.mu.host.Run()
 	}
 }
 
@@ -208,7 +208,7 @@ func (h Hosted) Aim(ch wire.Channel, to netip.AddrPort) { h.n.byCh[ch].to = to }
 // time. Faults and events after this time are forgotten.
 func (h Hosted) Rewind() {
 	n := h.n
-	n.chip = n.cfg.Host.Chip()
+	n.chip = n.mu.host.Chip()
 	n.links = n.chip.LinkState()
 	for _, s := range n.pending {
 		s.ended <- ErrClosed

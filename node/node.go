@@ -72,8 +72,6 @@ type Config struct {
 	Hung func(kernel string, stacks []byte)
 
 	Record *Recording // where the node records the chip's calls; nil: the node does not record
-
-	Host Host // drives the chip in place of clock, sockets and gossip; nil: the node itself drives the chip
 }
 
 // livePort is one port of a live chip.
@@ -150,9 +148,6 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Host != nil {
-		return startHosted(ctx, cfg)
-	}
 	if cfg.Seed == 0 {
 		cfg.Seed = uint64(cfg.Incarnation)
 	}
@@ -205,7 +200,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 }
 
 func (n *Node) now() mono.Time {
-	if h := n.cfg.Host; h != nil {
+	if h := n.mu.host; h != nil {
 		return h.Now()
 	}
 	return mono.Time(time.Since(n.start))
@@ -391,7 +386,7 @@ func (n *Node) Close() error {
 		return nil
 	}
 	now := n.now()
-	if n.cfg.Host == nil {
+	if n.mu.host == nil {
 		n.chip.Close(now)
 		n.drain(now)
 	}

@@ -76,7 +76,7 @@ func (n *Node) locked(f func(now mono.Time)) {
 // calls the method "send". If a program submits requests soon, settle returns true, and the caller may let the program
 // run before the call.
 func (n *Node) settle(why cause, begun mono.Time) (soon bool) {
-	if h := n.cfg.Host; h != nil {
+	if h := n.mu.host; h != nil {
 		h.Run()
 		return false
 	}
@@ -103,7 +103,7 @@ func (n *Node) settle(why cause, begun mono.Time) (soon bool) {
 
 // send sends the chip's datagrams, and hands results and events to programs.
 func (n *Node) send(why cause) {
-	if n.cfg.Host != nil {
+	if n.mu.host != nil {
 		return // the host has sent the datagrams
 	}
 	n.replying = false

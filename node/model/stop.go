@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -75,12 +76,8 @@ func ParseCondition(t *topo.Topology, words []string) (*Condition, error) {
 		if err := at(words[1:]); err != nil {
 			return nil, err
 		}
-		text := strings.Join(words[3:], " ")
-		if text == "" {
-			text = "data"
-		}
 		var err error
-		if c.filter, err = capture.ParseFilter(text); err != nil {
+		if c.filter, err = capture.ParseFilter(cmp.Or(strings.Join(words[3:], " "), "data")); err != nil {
 			return nil, err
 		}
 	case words[0] == "channel" && n >= 2 && words[1] == "full":

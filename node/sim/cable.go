@@ -117,3 +117,27 @@ func (s *Sim) markCables(m *machine) {
 		}
 	}
 }
+
+// refuse tells the chip at the other end of a dead chip's cable that a host refused a datagram. In a
+// dark run, hosts refuse nothing.
+func (s *Sim) refuse(m *machine, ch wire.Channel) {
+	if e := m.ends[ch]; !s.around.dark && e.cable.swapped == nil {
+		if peer := e.cable.chips[1-e.side]; peer.chip != nil {
+			peer.refused |= 1 << e.cable.ports[1-e.side].Channel
+			s.wakeAt(peer, s.now)
+		}
+	}
+}
+
+// tell tells a chip which cables it cuts itself, and which of its datagrams a host has refused.
+func (s *Sim) tell(m *machine, now mono.Time) {
+	for ch := range wire.Channel(wire.MaxChannels) {
+		if (m.cut^m.knows)>>ch&1 != 0 {
+			m.chip.Cut(now, ch, m.cut>>ch&1 != 0)
+		}
+		if m.refused>>ch&1 != 0 {
+			m.chip.Refused(now, ch)
+		}
+	}
+	m.knows, m.refused = m.cut, 0
+}

@@ -339,30 +339,6 @@ func (s *Sim) stop(m *machine, goodbye bool) {
 	}
 }
 
-// refuse tells the chip at the other end of a dead chip's cable that a host refused a datagram. In a
-// dark run, hosts refuse nothing.
-func (s *Sim) refuse(m *machine, ch wire.Channel) {
-	if e := m.ends[ch]; !s.around.dark && e.cable.swapped == nil {
-		if peer := e.cable.chips[1-e.side]; peer.chip != nil {
-			peer.refused |= 1 << e.cable.ports[1-e.side].Channel
-			s.wakeAt(peer, s.now)
-		}
-	}
-}
-
-// tell tells a chip which cables it cuts itself, and which of its datagrams a host has refused.
-func (s *Sim) tell(m *machine, now mono.Time) {
-	for ch := range wire.Channel(wire.MaxChannels) {
-		if (m.cut^m.knows)>>ch&1 != 0 {
-			m.chip.Cut(now, ch, m.cut>>ch&1 != 0)
-		}
-		if m.refused>>ch&1 != 0 {
-			m.chip.Refused(now, ch)
-		}
-	}
-	m.knows, m.refused = m.cut, 0
-}
-
 // arrive puts the datagrams of a flight into a chip's socket. The host of a dead chip refuses or
 // drops all datagrams, and a full socket drops the rest. For each datagram in the socket, arrive
 // draws a time, and plans a step of the chip for this time. The chip reads all datagrams in its

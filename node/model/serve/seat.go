@@ -57,12 +57,12 @@ func (s *seat) open(ctx context.Context, kernels kernel.Table) error {
 		x.mu.Unlock()
 		return l.Close()
 	}
-	n, err := node.Start(ctx, node.Config{Node: s.id, Topology: x.topo, Incarnation: c.Incarnation(), Log: x.log, Kernels: kernels, HostMemory: host, API: s.api, Host: s,
+	n, err := node.StartHosted(ctx, node.Config{Node: s.id, Topology: x.topo, Incarnation: c.Incarnation(), Log: x.log, Kernels: kernels, HostMemory: host, API: s.api,
 
 		Join: func(context.Context, membership.Meta) (node.Membership, error) { return pool{s}, nil },
 		Cable: func(_ netip.AddrPort, c transport.Cable) (transport.Port, error) {
 			return &pipe{s: s, ch: c.From.Channel, at: address(s.i, c.From.Channel)}, nil
-		}})
+		}}, s)
 	if err == nil {
 		s.n = n
 		for _, p := range x.topo.Ports(s.id) {

@@ -11,8 +11,22 @@
 // Virtual time passes as fast as the wall clock, or slower if the simulator cannot keep up; the word "speed" sets
 // another speed. While the model stands still, calls that wait for packets wait too.
 //
+// A deadlock (Spec §6.1) is found, looked at and left like this:
+//
+//	ttfabric model mesh:2x2 -d --order none --allow-deadlock --local-first
+//	ttfabric model break add deadlock
+//	ttfabric traffic bit-complement --packets 80000 --window 500 --size 256 --timeout 5s
+//	ttfabric model status                 # the full channels that wait for each other in a circle
+//	ttfabric inspect --channels           # the packets of all channels, at this instant
+//	ttfabric model back 50us              # before the circle closed
+//	ttfabric model step 10                # and event by event towards the circle
+//
 // A run depends on the seed and on the inputs of the commands. The model notes these inputs with their places in the
-// sequence of events. So 'back' replays a run exactly, although the commands came at arbitrary moments.
+// sequence of events. So 'back' replays a run exactly, although the commands came at arbitrary moments. After 'back',
+// calls that were under way end with an error, and the events after this time are forgotten; the archive keeps them.
+//
+// A model has no gossip over a network, no sockets for local programs ('run', drivers' libraries), no recordings of
+// calls, and no secrets. Commands for these say so. The API of a paused chip still answers.
 package serve
 
 import (
