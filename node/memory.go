@@ -90,15 +90,14 @@ func (n *Node) RestoreMemory(ctx context.Context, r io.Reader) (image.Sum, error
 
 // swap replaces the chip's memory by a stage, if nothing uses the memory meanwhile.
 func (n *Node) swap(s *noc.Stage) error {
-	switch o := wire.OutcomeDone; {
+	switch {
 	case len(n.chip.Jobs()) > 0:
 		return &BusyError{n.cfg.Node, "kernels run on the chip; wait until they have ended, or stop them with 'ttfabric job stop'"}
 	case n.record != nil && n.record.file != nil && !n.record.over():
 		return &BusyError{n.cfg.Node, "the chip's calls are recorded, and the recording could not be replayed; end the recording first"}
-	default:
-		if o = n.chip.Memory().Swap(s); o != wire.OutcomeDone {
-			return fmt.Errorf("chip %s cannot restore its memory: %s", n.cfg.Node, o)
-		}
+	}
+	if o := n.chip.Memory().Swap(s); o != wire.OutcomeDone {
+		return fmt.Errorf("chip %s cannot restore its memory: %s", n.cfg.Node, o)
 	}
 	return nil
 }

@@ -196,7 +196,7 @@ func newMemTiles() *cobra.Command {
 // newMemImage returns a command that saves the memory of a chip to a file, or restores it.
 func newMemImage(name, short, done string, f func(context.Context, *api.Client, string) (image.Sum, error)) *cobra.Command {
 	return &cobra.Command{Use: name + " CHIP FILE", Short: short, Args: cobra.ExactArgs(2), Example: "  ttfabric mem " + name + " M0D3 chip3.mem",
-		Long: "'mem save' writes the pages of Tensix and DRAM tiles, and of the kernels' part of ethernet\ntiles, that are in use. Save while nobody writes to the chip. 'mem restore' checks the\nwhole file first. Memory that the file lacks reads as zero afterwards. Registers stay as\nthey are. The chip refuses a file while kernels run. 'go doc node/noc/image' has the format.",
+		Long: "'mem save' writes the pages of Tensix and DRAM tiles, and of the kernels' part of ethernet\ntiles, that are in use. Save while nobody writes to the chip. 'mem restore' checks the\nwhole file first. Memory that the file lacks reads as zero afterwards. Registers stay as\nthey are. The chip refuses a file while kernels run. 'go doc\nttfabric/node/noc/image' describes the format.",
 		RunE: func(c *cobra.Command, args []string) error {
 			cl, err := clientArg(c, args[0])
 			if err != nil {

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"errors"
+	"io"
 	"net/http"
 
 	"ttfabric/node"
@@ -43,6 +44,7 @@ func (s *Server) restoreMemory(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.imaging.leave()
 	sum, err := s.n.RestoreMemory(r.Context(), r.Body)
+	_, _ = io.Copy(io.Discard, r.Body) // a caller who still sends reads the answer only afterwards
 	switch {
 	case err == nil:
 		answer(w, sum)

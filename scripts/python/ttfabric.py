@@ -607,7 +607,7 @@ class HTTPChip(Chip):
 
     def restore_memory(self, image: bytes) -> None:
         """Replaces the memory of the chip's tiles by an image. Memory that the image lacks then reads as zero."""
-        self._call("PUT", "/v1/memory", image)
+        self._call("PUT", "/v1/memory", bytes(image))
 
     def _do(self, dst: str, kind: int, addr: int, value: int, flags: int, plane: int, *, sem: int = 0,
             payload: bytes | memoryview = b"", size: int = 0, chunks: Sequence[Tuple[int, bytes]] = ()) -> memoryview:

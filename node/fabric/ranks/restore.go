@@ -53,8 +53,6 @@ func (j *Job) restore(ctx context.Context, again bool) (number int, since *fabri
 	if err != nil {
 		return 0, nil, fmt.Errorf("the job cannot begin from a checkpoint: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, settleTime+fabric.AskTime)
-	defer cancel()
 	if since, err = j.settled(ctx, cs, marks); err != nil {
 		return 0, nil, fmt.Errorf("the job cannot begin from checkpoint %d: %w", number, err)
 	}
@@ -71,6 +69,8 @@ func (j *Job) restore(ctx context.Context, again bool) (number int, since *fabri
 
 // settled asks the chips what they have lost since a checkpoint, and waits until no request is open.
 func (j *Job) settled(ctx context.Context, cs []*api.Client, marks []saved.Mark) (*fabric.LossesSince, error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime+fabric.AskTime)
+	defer cancel()
 	var before fabric.Checkpoint
 	for i := range marks {
 		before.Chips = append(before.Chips, marks[i].Moment)
