@@ -193,7 +193,7 @@ func TestRefused(t *testing.T) {
 		"slices of 4 pages of 65 bytes":     func(s *Settings) *edm.Path { s.PageSize = 65; return ring },
 		"0 workers: want 1 to 3":            func(s *Settings) *edm.Path { s.Workers = 0; return ring },
 		"4 workers: want 1 to 3":            func(s *Settings) *edm.Path { s.Workers = 4; return ring },
-		"3 of 4 pages of a slice together":  func(s *Settings) *edm.Path { s.Inner = 3; return ring },
+		"3 pages of a slice side by side: want a divisor of the 4 pages":  func(s *Settings) *edm.Path { s.Inner = 3; return ring },
 		"layout 2 and scheme 2":             func(s *Settings) *edm.Path { s.Layout = 2; return ring },
 		`the scheme "halves" on a line`:     func(s *Settings) *edm.Path { s.Scheme = Halves; return line },
 		"tensors in 0 banks: want 1 to 140": func(s *Settings) *edm.Path { s.Banks = 0; return ring },

@@ -222,7 +222,7 @@ func TestRefused(t *testing.T) {
 		"fractures of 0 pages":                func(s *Settings) *edm.Path { s.Pages = 0; return ring },
 		"pages of 65 bytes":                   func(s *Settings) *edm.Path { s.PageSize = 65; return ring },
 		"0 workers":                           func(s *Settings) *edm.Path { s.Workers = 0; return ring },
-		"3 of 4 pages of a fracture together": func(s *Settings) *edm.Path { s.Inner = 3; return ring },
+		"3 pages of a fracture side by side: want a divisor of the 4 pages": func(s *Settings) *edm.Path { s.Inner = 3; return ring },
 		"slices of 3 packets: all chips of":   func(s *Settings) *edm.Path { s.Slice = 3; return ring },
 		"layout 2 is unknown":                 func(s *Settings) *edm.Path { s.Layout = 2; return ring },
 		"tensors in 0 banks":                  func(s *Settings) *edm.Path { s.Banks = 0; return ring },
