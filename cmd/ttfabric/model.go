@@ -13,7 +13,6 @@ import (
 	"ttfabric/node/model/control"
 	"ttfabric/node/model/serve"
 	"ttfabric/node/output"
-	"ttfabric/node/output/screen"
 	"ttfabric/node/sim/reliable/curves"
 )
 
@@ -32,17 +31,12 @@ model has the topology and options of a snapshot, and goes on from the snapshot'
 With --from and without -d, the command loads the snapshot, lets the fabric go on, prints
 what the chips hold at the end, and exits. Kernels of the snapshot do not run.
 
-With --router reliable, the command models the Reliable Router of Dally and others, flit by
-flit, on a mesh. The command prints the figures of the paper beside those of the model. With
---curves, the command prints latency by load instead: adaptive and dimension-ordered routes,
-with and without tokens, with and without a failed link, and BookSim's results on mesh:8x8.
-All curves of mesh:8x8 take minutes.`,
+` + curves.Help,
 		Example: "  ttfabric model t3000 -d\n  ttfabric model mesh:2x2 -d --order none --allow-deadlock --local-first\n  ttfabric model --from now.json -d\n  ttfabric model --from now.json --for 50us --file later.json\n  ttfabric model --from now.json --drain\n  ttfabric model mesh:8x8 --router reliable\n  ttfabric model mesh:4x4 --router reliable --curves --loads 0.05,0.2",
 		RunE: func(c *cobra.Command, args []string) error {
 			if rr.Router != "" {
-				bar := screen.NewProgress(c.ErrOrStderr(), "", 0)
-				data, head, rows, err := rr.Run(c.Context(), args, bar)
-				if bar.Stop(); data == nil {
+				data, head, rows, err := rr.Run(c.Context(), args, c.ErrOrStderr())
+				if data == nil {
 					return err
 				}
 				return cmp.Or(show(c, data, head, rows), err)

@@ -2,6 +2,7 @@ package curves
 
 import (
 	"context"
+	"io"
 	"os"
 
 	"ttfabric/node/fabric/spec"
@@ -18,10 +19,17 @@ type Command struct {
 	Folder string // with Curves: folder for curves.csv and the charts, or ""
 }
 
-// Run measures. The argument is the name of one built-in topology. The results are the data for JSON,
+// Help is the part of the help of 'ttfabric model' about the option --router.
+const Help = `With --router reliable, the command models the Reliable Router of Dally and others, flit by
+flit, on a mesh. The command prints the figures of the paper beside those of the model. With
+--curves, the command prints latency by load instead: adaptive and dimension-ordered routes,
+with and without tokens, with and without a failed link, and BookSim's results on mesh:8x8.
+All curves of mesh:8x8 take minutes.`
+
+// Run measures, and shows its progress on w. The argument is the name of one built-in topology. The results are the data for JSON,
 // and the head and the rows of a table. If ctx ends, the results are those so far,
 // with the error of ctx.
-func (c *Command) Run(ctx context.Context, args []string, bar *screen.Progress) (data any, head []any, rows [][]any, err error) {
+func (c *Command) Run(ctx context.Context, args []string, w io.Writer) (data any, head []any, rows [][]any, err error) {
 	switch {
 	case c.Router != "reliable":
 		return nil, nil, nil, spec.Usagef("--router %q: want reliable", c.Router)
@@ -54,6 +62,8 @@ func (c *Command) Run(ctx context.Context, args []string, bar *screen.Progress) 
 		head, rows = NumberTable(ns)
 		return ns, head, rows, nil
 	}
+	bar := screen.NewProgress(w, "", 0)
+	defer bar.Stop()
 	cs, err := Run(ctx, m, c.Options, func(done, total int) {
 		bar.Rename("points measured", total)
 		bar.Set(done)
