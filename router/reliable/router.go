@@ -503,8 +503,8 @@ func (r *Router) Deadline() (mono.Time, bool) {
 	return t, t != mono.Never
 }
 
-// Copies returns the number of packets in this router, and how many of them a failure has marked: those
-// with a replica token, those sent by a link that failed, and those on a detour. If no router has a
+// Copies returns the number of packets in this router, and how many of them a failure has marked. Marked
+// are packets with a replica token, packets sent by a link that failed, and packets on a detour. If no router has a
 // marked packet, and no replica token is under way, the fabric survives another failure.
 func (r *Router) Copies() (all, marked int) {
 	for port := range r.places {
