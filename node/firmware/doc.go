@@ -57,6 +57,34 @@
 // seed (KernelSeed) therefore chooses among parallel cables for each request, so that tests meet requests
 // that overtake others.
 //
+// # In a capture
+//
+// A capture shows a message between two tiles as an L1 write of 64 bytes to an address from 0x11400 to
+// 0x118C0: the message's header. The fields of the header are little-endian:
+//
+//	offset  bytes  field
+//	0       4      CRC-32C of the following 60 bytes
+//	4       4      number of the message in this session of the link
+//	8       1      0: a request, 1: an answer
+//	9       1      1: the message has taken a cable away from the root of the routes
+//	10      2      cables that the message has taken since its last pause
+//	12      4      mesh and chip whose host asked
+//	16      4      mesh and chip that performs the request
+//	20      1      ethernet channel of the tile whose host asked
+//	21      1      of an answer: 0, or the number of the Reason
+//	22      2      bytes of data
+//	24      4      number of the request at its tile
+//	28      4      part of the request
+//	32      8      of a request: address, with x from bit 36 on and y from bit 42 on; bit 60: NoC 1
+//	40      4      flags of the request
+//	44      2      bytes that a read wants
+//	48      4      CRC-32C of the data
+//	52      4      time for which the message has waited at tiles, in ms
+//	56      8      data of at most 8 bytes
+//
+// Longer data come before the header, in an L1 write to an address from 0x13000 on. An L1 write of 16 bytes
+// to 0x11910 has the numbers of messages that a tile tells the other end of its cable.
+//
 // # Beside kernels
 //
 // The firmware works beside the kernels of a tile. If a kernel of a strict job runs on a tile, the

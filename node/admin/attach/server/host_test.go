@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -23,8 +22,6 @@ import (
 	"ttfabric/node/firmware"
 	"ttfabric/node/noc"
 	"ttfabric/node/session"
-	"ttfabric/router/topo"
-	"ttfabric/ttlink"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -326,100 +323,6 @@ func TestBadHosts(t *testing.T) {
 		}
 		conn.Close()
 	}
-}
-
-// article is the program of part 4 of the Wormhole series, with plain loads and stores in the L1 of tile E10.
-// article returns what the program prints.
-func (l *live) article(t *testing.T, l1 []byte) string {
-	t.Helper()
-	load := func(off int) uint32 { return atomic.LoadUint32((*uint32)(unsafe.Pointer(&l1[off]))) }
-	store := func(off int, v uint32) { atomic.StoreUint32((*uint32)(unsafe.Pointer(&l1[off])), v) }
-	const sq, cq = firmware.SQ, firmware.CQ
-	if load(firmware.QueuePointer) != firmware.QueueBase {
-		t.Fatalf("the queues are at %#x", load(firmware.QueuePointer))
-	}
-	var out strings.Builder
-	for y := range uint8(2) {
-		for x := range uint8(2) {
-			wr := load(sq + firmware.WrIdx)
-			l.eventually(t, "room in the submission queue", func() bool { return (wr-load(sq+firmware.RdIdx))&4 == 0 })
-			e := firmware.Entry{Target: firmware.NewTarget(x, y, wire.NewNocAddr(8, 0, 0xFFB20110)), Flags: firmware.RdReq}
-			copy(l1[sq+firmware.Entries+int(wr&3)*firmware.EntrySize:], e.Append(nil))
-			store(sq+firmware.WrIdx, (wr+1)&7)
-			rd := load(cq + firmware.RdIdx)
-			l.eventually(t, "a completion", func() bool { return load(cq+firmware.WrIdx) != rd })
-			at := cq + firmware.Entries + int(rd&3)*firmware.EntrySize
-			l.eventually(t, "a whole completion", func() bool { return load(at+12) != 0 })
-			if flags := load(at + 12); flags == uint32(firmware.RdData) {
-				fmt.Fprintf(&out, "(%d, %d) -> value %d\n", x, y, load(at+8))
-			} else {
-				fmt.Fprintf(&out, "(%d, %d) -> error %#08x\n", x, y, flags)
-			}
-			store(cq+firmware.RdIdx, (rd+1)&7)
-		}
-	}
-	return out.String()
-}
-
-// TestProgramOfTheArticle runs the program of part 4 of the Wormhole series, with plain loads and
-// stores in the mapped L1 of tile E10. The program runs first with both cables, then with the cable
-// of E8 cut, and then with both cables cut. The chip is recorded, and its recording replays without
-// the program.
-func TestProgramOfTheArticle(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("chips share memory on Linux only")
-	}
-	dir := t.TempDir()
-	l := startWith(t, "n300", dir, func(m *topo.Topology) { m.Chips[0].Harvested, m.Chips[1].Harvested = 768, 516 })
-	h, err := attach.DialHost(l.ctx, l.paths[0])
-	check(t, err)
-	defer h.Close()
-	l1, err := h.Tile(8, 6)
-	check(t, err)
-	tiles := func() (q []firmware.Tile) {
-		l.nodes[0].WithChip(func(_ mono.Time, c *chip.Chip) { q = c.HostQueues() })
-		return q
-	}
-	const first, there, gone, others = "(0, 0) -> value 3137\n", "(1, 0) -> value 2121\n", "(1, 0) -> error 0x80000008\n", "(0, 1) -> error 0x80000008\n(1, 1) -> error 0x80000008\n"
-	if got := l.article(t, l1); got != first+there+others {
-		t.Errorf("the program prints\n%swant\n%s", got, first+there+others)
-	}
-	l.eventually(t, "the last index", func() bool { return tiles()[10].CQ.RdIdx == 4 })
-	q := tiles()
-	if want := (firmware.Queue{RdReq: 4, RdResp: 4, Errors: 2, WrIdx: 4, RdIdx: 4}); q[10].SQ != want || q[8].Counters.Sent == 0 {
-		t.Errorf("E10 has %+v, want %+v; E8 has sent %d messages", q[10].SQ, want, q[8].Counters.Sent)
-	}
-	cut := func(here, peer wire.Channel) {
-		t.Helper()
-		check(t, l.nodes[0].Cut(here, true, 0))
-		check(t, l.nodes[1].Cut(peer, true, 0))
-	}
-	cut(8, 0)
-	l.eventually(t, "the way by E9", func() bool { // a chip that gets no processor for 10 s may give a request up
-		got := l.article(t, l1)
-		if got != first+there+others && got != first+gone+others {
-			t.Fatalf("without the cable of E8, the program prints\n%swant\n%s", got, first+there+others)
-		}
-		return got == first+there+others
-	})
-	byE9 := tiles()[9].Counters.Sent > 0 // or the link of E8 sends its frames over the cable of E9
-	s, _ := l.nodes[0].Status()
-	for _, p := range s.Ports {
-		byE9 = byE9 || p.Local.Channel == 8 && p.Link.Path != ttlink.Own && p.Link.Path.Channel() == 9
-	}
-	if !byE9 {
-		t.Error("without the cable of E8, the request did not go over the cable of E9")
-	}
-	cut(9, 1)
-	if got := l.article(t, l1); got != first+gone+others {
-		t.Errorf("without both cables, the program prints\n%swant\n%s", got, first+gone+others)
-	}
-	if q := tiles()[10].SQ; q.RdReq < 12 || q.RdResp != q.RdReq || q.Errors < 7 || q.Errors > q.RdReq {
-		t.Errorf("at the end, E10 has %+v", q)
-	}
-	file, err := l.nodes[0].EndRecording()
-	check(t, err)
-	replays(t, file)
 }
 
 // TestMappedTile stores words on both sides of a mapped L1, and blocks by the queues. Two programs map the
