@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -30,10 +31,6 @@ describes:
   ttfabric mem read CHIP TILE %d`, wire.MailboxEntries, wire.MailboxSize),
 		Example: "  ttfabric mailbox M0D3\n  ttfabric mailbox M0D3:8 --last 64\n  ttfabric mailbox M0D3 --via M0D0 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
-			f, err := format(c)
-			if err != nil {
-				return err
-			}
 			if last < 0 {
 				return spec.Usagef("--last %d: want 0 to %d", last, wire.MailboxEntries)
 			}
@@ -45,8 +42,8 @@ describes:
 				es := views[i].Entries
 				views[i].Entries = es[max(0, len(es)-last):]
 			}
-			if f == "json" {
-				return printJSON(c, views)
+			if f, err := format(c); f == "json" || err != nil {
+				return cmp.Or(err, printJSON(c, views))
 			}
 			printMailboxes(c, views)
 			return nil

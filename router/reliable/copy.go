@@ -100,8 +100,8 @@ func (c *Copy) TakeToken(t Token) bool {
 	return true
 }
 
-// Leave frees the place if the packet's work in this router is done, and returns the token that goes
-// on: to the next router, or with the packet to the endpoint. Else Leave returns [NoToken].
+// Leave frees the place if the packet's work in this router is done. The result is the token that goes
+// on, to the next router or with the packet to the endpoint. If work is left, the result is [NoToken].
 func (c *Copy) Leave() Token {
 	t := c.token
 	switch {

@@ -1,7 +1,7 @@
-// Package reliable is the Reliable Router of Dally, Dennison, Harris, Kan and Xanthopoulos,
-// "Architecture and Implementation of the Reliable Router" (RR), at the granularity of packets. A
-// packet that a router has accepted survives the death of any one link or chip on its way, without
-// help of its source, and arrives exactly once.
+// Package reliable is the Reliable Router at the granularity of packets. The source is "Architecture
+// and Implementation of the Reliable Router" (RR) by Dally, Dennison, Harris, Kan and Xanthopoulos. A
+// packet that a router has accepted survives the death of any one link or chip on its way. The source
+// does not help, and the packet arrives exactly once.
 //
 //   - Package nexthop decides the next hop (RR §4), and proves the rule under every single failure.
 //   - [Copy] is the Unique Token Protocol in one router, for one packet (RR §5.1).

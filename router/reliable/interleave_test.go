@@ -100,7 +100,7 @@ func (c *chain) line(s *chainState, i int) int {
 	return i
 }
 
-// ends returns the copies at the ends of a line.
+// endsOf returns the copies at the ends of a line.
 func (c *chain) endsOf(s *chainState, line int) (from, to int) {
 	if line == c.n+2 {
 		return s.detour, c.n
@@ -116,6 +116,7 @@ func (c *chain) dead(s *chainState, line int) bool {
 
 func (c *chain) final(i int) bool { return i == c.n-1 || i == c.n+1 }
 
+// say puts a message on a line, unless the line is dead.
 func (c *chain) say(s *chainState, lines []string, line int, m byte) {
 	if !c.dead(s, line) {
 		lines[line] += string(m)
@@ -259,8 +260,8 @@ func (c *chain) fail(s *chainState, add func(*chainState)) {
 	}
 }
 
-// check checks the invariants of RR §5.1 in every state without a failure: two routers have an accepted
-// packet until the destination has stored the packet, and no copy is behind the token.
+// check checks the invariants of RR §5.1 in every state without a failure. Two routers have an accepted
+// packet until the destination has stored the packet. No copy is behind the token.
 func (c *chain) check(s *chainState) bool {
 	if s.failed {
 		return c.fault == ""

@@ -159,7 +159,7 @@ func (n *network) fail(f nexthop.Failure) {
 			n.cut(n.at(to), d.Opposite())
 		}
 	}
-	x.dead = f.Node
+	x.dead = x.dead || f.Node
 }
 
 // heal begins a new session of a link that has failed.

@@ -265,7 +265,7 @@ func (c *chain) deliverBack(s *chainState, l int) *chainState {
 
 // fail returns the states after each failure that can happen now. Of a dead link, the receivers get
 // any part of what was under way, the oldest messages first. Of a dead node, the receivers get all
-// that the node has sent: the lines of one chip have one clock, so what left first arrives.
+// that the node has sent. The lines of one chip have one clock, so what left first arrives.
 func (c *chain) fail(s *chainState) (out []*chainState) {
 	if s.failed {
 		return nil
@@ -373,9 +373,9 @@ func (c *chain) end(s *chainState) {
 	}
 }
 
-// check checks the invariants of RR §5 in every state: no copy behind the token, at most one token as
-// long as nothing has failed, and two copies of each flit from its arrival at the second node to its
-// arrival at the destination.
+// check checks the invariants of RR §5 in every state. No copy is behind the token. As long as nothing
+// has failed, there is at most one token. Each flit has two copies from its arrival at the second node
+// to its arrival at the destination.
 func (c *chain) check(s *chainState) {
 	for i := range s.banks {
 		if what := s.banks[i].check(); what != "" && c.mutant == faithful {
@@ -416,8 +416,8 @@ func (c *chain) check(s *chainState) {
 	}
 }
 
-// TestEveryOrder moves a packet along chains of two to five nodes in every order of all steps, with no
-// failure and with each failure of a link or an inner node at any moment. With the flag
+// TestEveryOrder moves a packet along chains of two to five nodes in every order of all steps. One link or
+// one inner node fails at any moment, or nothing fails. With the flag
 // -reliable.each below 100, the packets are longer.
 func TestEveryOrder(t *testing.T) {
 	most := []int{2: 2, 3: 2, 4: 1, 5: 1}

@@ -7,9 +7,9 @@ import (
 	"ttfabric/wire"
 )
 
-// TestRuleA checks every failure of one link and one node of every mesh from 2×2 to 8×8: no cycle in
-// the direct and the extended graph, no livelock, every pair of living nodes reachable, and no route
-// longer than the diameter and four hops.
+// TestRuleA checks every failure of one link and one node of every mesh from 2×2 to 8×8. The direct and
+// the extended graph must have no cycle, and no packet may hop for ever. Every pair of living nodes must
+// be reachable. No route may be longer than the diameter and four hops.
 func TestRuleA(t *testing.T) {
 	meshes, failures := 0, 0
 	for w := 2; w <= MaxProof; w++ {
@@ -115,8 +115,7 @@ func around(t *testing.T, dead Place, cycle []string) {
 	}
 }
 
-// TestProofFinds shows that the checks of Prove can fail: dimension order in y before x on one side
-// step makes a cycle, and a mesh of one row has no second route.
+// TestProofFinds shows that the checks of Prove can fail: a mesh of one row has no second route.
 func TestProofFinds(t *testing.T) {
 	v, err := Prove(Mesh{5, 1}, RuleA, Failure{Link: true, At: Place{1, 0}, Dir: wire.East})
 	if err != nil || v.OK() || v.Unreachable != 2*2*3 {

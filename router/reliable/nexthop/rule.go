@@ -1,6 +1,6 @@
-// Package nexthop decides where the Reliable Router sends a packet next (Dally and others,
-// "Architecture and Implementation of the Reliable Router", RR §4), and proves properties of the
-// rule under every single failure. The chip of the paper (node/sim/reliable) and the engine for
+// Package nexthop decides where the Reliable Router sends a packet next. The source is §4 of "Architecture
+// and Implementation of the Reliable Router" (RR) by Dally and others. [Prove] checks the rule
+// under a failure. The chip of the paper (node/sim/reliable) and the engine for
 // packets (router/reliable) both use the rule.
 package nexthop
 
@@ -76,9 +76,10 @@ const (
 	// y, a packet goes west; in the first column, east. Both routers use RuleA.
 	RuleA Rule = iota
 	// Literal leaves the choice that the paper's sentence leaves: "This can be any channel, productive
-	// or unproductive". The side step goes along the other dimension, to either side. Literal reads
-	// "except for a channel that will cause the message to make a 180-degree turn" as the ban that
-	// RuleA has, too: a packet does not return from a side step in y at once. [Prove] shows cycles.
+	// or unproductive". The side step goes along the other dimension, to either side. The
+	// paper excepts "a channel that will cause the message to make a 180-degree turn". Literal reads
+	// the words as the ban of RuleA: a packet does not return from a side step in y at once. [Prove]
+	// shows cycles.
 	Literal
 	// Strict is Literal without any 180-degree turn: a side step never leaves by the port by which the
 	// packet came. A packet that came to the edge column westward and is blocked in y then has no side
@@ -99,8 +100,8 @@ const (
 	ClassFault
 )
 
-// Problem is the routing problem of a packet at a node (RR §2.3.1): the offset of the destination,
-// and the local state that restricts the next hop.
+// Problem is the routing problem of a packet at a node (RR §2.3.1). The fields are the way to the
+// destination, and the local state that restricts the next hop.
 type Problem struct {
 	At, Dst Place
 	Up      Dirs           // links of this node that are not faulty

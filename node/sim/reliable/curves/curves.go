@@ -111,8 +111,8 @@ func Of(m reliable.Mesh, o Options) (out []Curve) {
 	return out
 }
 
-// Mesh returns the size of a topology that the Reliable Router can have: one mesh of at least two rows
-// and two columns without wraps, and at most 32 of either (RR Table 1). Another topology is an error.
+// Mesh returns the size of a topology that the Reliable Router can have. Such a topology is one full mesh
+// without wraps. The mesh has 2 to 32 rows and columns (RR Table 1). Another topology is an error.
 func Mesh(t *topo.Topology) (reliable.Mesh, error) {
 	if len(t.Meshes) == 1 {
 		m := t.Meshes[0]
@@ -123,7 +123,7 @@ func Mesh(t *topo.Topology) (reliable.Mesh, error) {
 	return reliable.Mesh{}, fmt.Errorf("%s: the Reliable Router needs one full mesh without wraps, of 2 to %d rows and columns, such as mesh:8x8", t.Name, reliable.MaxSide)
 }
 
-// Row is one point of a curve. A line of null values stands for what was not measured.
+// Row is one point of a curve.
 type Row struct {
 	Curve    string   `json:"curve"`                // pattern, routes, and what else distinguishes the curve
 	Offered  float64  `json:"offered"`              // head, data and tail flits that arrive per sending node and flit time
@@ -144,8 +144,8 @@ func number(v float64) *float64 {
 }
 
 // Run measures the curves of a mesh, each up to its first unstable point. Run calls progress with the
-// number of points that are done or left out, and the number of all points, from several goroutines
-// but one at a time. The rows are in the order of [Of]; BookSim's points follow the curve that they
+// number of points that are done or left out, and the number of all points. The calls come from several
+// goroutines, one after the other. The rows are in the order of [Of]; BookSim's points follow the curve that they
 // correspond to. If ctx ends, Run returns the points so far, and the error of ctx.
 func Run(ctx context.Context, m reliable.Mesh, o Options, progress func(done, total int)) ([]Row, error) {
 	loads := o.Loads

@@ -33,7 +33,7 @@ func file(name string) ([]reliable.Point, error) {
 	return ReadBookSim(bytes.NewReader(b))
 }
 
-// ReadBookSim reads the results of BookSim's runs, one load in each line: the columns 2 to 4 are the
+// ReadBookSim reads the results of BookSim's runs, one load in each line. The columns 2 to 4 are the
 // offered load, the accepted rate and the mean latency. A line without a latency is unstable.
 func ReadBookSim(r io.Reader) (out []reliable.Point, err error) {
 	lines, err := csv.NewReader(r).ReadAll()
@@ -84,8 +84,8 @@ func text(v *float64, digits int) string {
 // chartTop is the largest latency in a chart, in flit times.
 const chartTop = 200
 
-// Charts returns the charts of the rows by file name: one for each pattern, and one that compares the
-// curves with a failed link with the others.
+// Charts returns the charts of the rows by file name. Each pattern has a chart. If there are curves with
+// a failed link, one more chart compares these with the others.
 func Charts(m reliable.Mesh, rows []Row) map[string]*chart.Chart {
 	out := map[string]*chart.Chart{}
 	for _, r := range rows {
