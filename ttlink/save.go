@@ -15,8 +15,8 @@ import (
 func (l *Link) Ledger(vc wire.VC) (sent, received uint32) { return l.tx.sent[vc], l.rx.recv[vc] }
 
 // Pending calls f for each packet with an unacknowledged frame, the oldest first, with the packet's
-// virtual channel and all bytes of the packet. If some frames of the first packet are acknowledged,
-// the bytes behind the packet's headers that these frames carried are 0. The bytes belong to f.
+// virtual channel and all bytes of the packet. Bytes of the first packet whose frames are
+// acknowledged are 0, except the packet's headers. The bytes belong to f.
 func (l *Link) Pending(f func(vc wire.VC, packet []byte)) {
 	var b []byte
 	for q := l.tx.base; q != l.tx.next; q = q.Add(1) {
