@@ -10,13 +10,13 @@ import (
 // peer has not received. A simulator that loads a snapshot makes two links count packets as sent and
 // received.
 
-// Ledger returns two numbers of packets on vc in the session, modulo 2³²: the packets that this end has
-// placed, and the packets that this end has completely received.
+// Ledger returns the packets on vc that this end has placed in the session, and the packets that this
+// end has completely received in the session, both modulo 2³².
 func (l *Link) Ledger(vc wire.VC) (sent, received uint32) { return l.tx.sent[vc], l.rx.recv[vc] }
 
 // Pending calls f for each packet with an unacknowledged frame, the oldest first, with the packet's
-// virtual channel and all bytes of the packet. If some frames of the first packet are acknowledged,
-// the payload bytes that these frames carried are 0. The bytes belong to f.
+// virtual channel and all bytes of the packet. Bytes of the first packet whose frames are
+// acknowledged are 0, except the packet's headers. The bytes belong to f.
 func (l *Link) Pending(f func(vc wire.VC, packet []byte)) {
 	var b []byte
 	for q := l.tx.base; q != l.tx.next; q = q.Add(1) {
@@ -60,9 +60,8 @@ func (l *Link) Assume(vc wire.VC, n int) error {
 
 // Occupy makes a link that is up count n packets on vc as received in this session. A link without a
 // session counts the packets as received in an older session. The packets occupy slots until
-// [Link.Free]. See [Link.Assume] for the call at the peer. Occupy returns an error if the link has no
-// free slots for the packets, or has received a part of a packet. Occupy also returns an error if the link
-// has a session and is not up.
+// [Link.Free]. See [Link.Assume] for the call at the peer. Occupy returns an error if the link has a
+// session and is not up, has received a part of a packet, or has no free slots for the packets.
 func (l *Link) Occupy(vc wire.VC, n int) error {
 	free := l.cfg.Slots[vc] - l.rx.occupied(int(vc))
 	if l.state != StateUp && l.sess.id != 0 || l.rx.partial || n < 0 || n > free {

@@ -140,8 +140,9 @@ func Identify(t *topo.Topology) []Identity {
 // trayChips is the number of chips on a tray of a Galaxy.
 const trayChips = 8
 
-// ranks returns the number of each chip among the chips of its board, from 0. Left chips come before right
-// chips. Among these, chips on PCIe come first, and then the order is that of tt-umd's ids.
+// ranks returns the number of each chip among the chips of its board, from 0. Left chips come
+// before right chips. Of two left or two right chips, a chip on PCIe comes first, and then the chip
+// with the lower tt-umd id.
 func ranks(t *topo.Topology, first []int, right []bool) []int {
 	members := map[int][]int{}
 	for i, f := range first {
