@@ -189,11 +189,11 @@ func TestRefused(t *testing.T) {
 	ring, line := b.path(true, 1, 0, 1, 3, 2), b.path(false, 1, 0, 1)
 	good := Settings{Scheme: Halfway, Workers: 1, Pages: 4, PageSize: 64, Banks: 1}
 	for want, change := range map[string]func(s *Settings) *edm.Path{
-		"slices of 0 pages":                 func(s *Settings) *edm.Path { s.Pages = 0; return ring },
-		"slices of 4 pages of 65 bytes":     func(s *Settings) *edm.Path { s.PageSize = 65; return ring },
-		"0 workers: want 1 to 3":            func(s *Settings) *edm.Path { s.Workers = 0; return ring },
-		"4 workers: want 1 to 3":            func(s *Settings) *edm.Path { s.Workers = 4; return ring },
-		"3 pages of a slice side by side: want a divisor of the 4 pages":  func(s *Settings) *edm.Path { s.Inner = 3; return ring },
+		"slices of 0 pages":             func(s *Settings) *edm.Path { s.Pages = 0; return ring },
+		"slices of 4 pages of 65 bytes": func(s *Settings) *edm.Path { s.PageSize = 65; return ring },
+		"0 workers: want 1 to 3":        func(s *Settings) *edm.Path { s.Workers = 0; return ring },
+		"4 workers: want 1 to 3":        func(s *Settings) *edm.Path { s.Workers = 4; return ring },
+		"3 pages of a slice side by side: want a divisor of the 4 pages": func(s *Settings) *edm.Path { s.Inner = 3; return ring },
 		"layout 2 and scheme 2":             func(s *Settings) *edm.Path { s.Layout = 2; return ring },
 		`the scheme "halves" on a line`:     func(s *Settings) *edm.Path { s.Scheme = Halves; return line },
 		"tensors in 0 banks: want 1 to 140": func(s *Settings) *edm.Path { s.Banks = 0; return ring },

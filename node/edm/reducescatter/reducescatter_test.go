@@ -217,17 +217,17 @@ func TestRefused(t *testing.T) {
 	}
 	good := Settings{Workers: 1, Pages: 4, PageSize: 64, Banks: 1}
 	for want, change := range map[string]func(s *Settings) *edm.Path{
-		"on a line: want a ring":              func(s *Settings) *edm.Path { return line },
-		"one of the two is unknown":           func(s *Settings) *edm.Path { s.Type = 9; return ring },
-		"fractures of 0 pages":                func(s *Settings) *edm.Path { s.Pages = 0; return ring },
-		"pages of 65 bytes":                   func(s *Settings) *edm.Path { s.PageSize = 65; return ring },
-		"0 workers":                           func(s *Settings) *edm.Path { s.Workers = 0; return ring },
+		"on a line: want a ring":    func(s *Settings) *edm.Path { return line },
+		"one of the two is unknown": func(s *Settings) *edm.Path { s.Type = 9; return ring },
+		"fractures of 0 pages":      func(s *Settings) *edm.Path { s.Pages = 0; return ring },
+		"pages of 65 bytes":         func(s *Settings) *edm.Path { s.PageSize = 65; return ring },
+		"0 workers":                 func(s *Settings) *edm.Path { s.Workers = 0; return ring },
 		"3 pages of a fracture side by side: want a divisor of the 4 pages": func(s *Settings) *edm.Path { s.Inner = 3; return ring },
-		"slices of 3 packets: all chips of":   func(s *Settings) *edm.Path { s.Slice = 3; return ring },
-		"layout 2 is unknown":                 func(s *Settings) *edm.Path { s.Layout = 2; return ring },
-		"tensors in 0 banks":                  func(s *Settings) *edm.Path { s.Banks = 0; return ring },
-		"bytes are left":                      func(s *Settings) *edm.Path { s.Pages = 1 << 16; return ring },
-		"pages of 163840 bytes: a buffer of":  func(s *Settings) *edm.Path { s.PageSize, s.Pages = 163840, 1; return ring },
+		"slices of 3 packets: all chips of":                                 func(s *Settings) *edm.Path { s.Slice = 3; return ring },
+		"layout 2 is unknown":                                               func(s *Settings) *edm.Path { s.Layout = 2; return ring },
+		"tensors in 0 banks":                                                func(s *Settings) *edm.Path { s.Banks = 0; return ring },
+		"bytes are left":                                                    func(s *Settings) *edm.Path { s.Pages = 1 << 16; return ring },
+		"pages of 163840 bytes: a buffer of":                                func(s *Settings) *edm.Path { s.PageSize, s.Pages = 163840, 1; return ring },
 	} {
 		s := good
 		p := change(&s)
