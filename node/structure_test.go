@@ -25,7 +25,7 @@ var layers = map[string]int{
 	"node/firmware/board": 4, "node/firmware/host": 9,
 	"node/chip": 6, "node/scenario": 5,
 	"node/traffic/client": 6,
-	"node/model":          8, "node/sim": 7, "node/chip/record": 7, "node/sim/reliable": 4,
+	"node/model":          8, "node/sim": 7, "node/chip/record": 7, "node/sim/reliable": 4, "router/reliable/nexthop": 2, "node/sim/reliable/curves": 10,
 	"wire/capture": 8, "wire/tracetest": 8, "ttlink/transport": 8, "node/archive": 8, "membership/keyring": 8, "membership/gossip": 9, "node/session": 8, "node/session/socket": 9, "node/session/collective": 9, "node/claim": 3, "node/netem": 8,
 	"ttlink/transport/pki": 8, "ttlink/transport/transporttest": 9, "ttlink/transport/linktest": 9,
 	"node": 9, "ttlink/transport/quicport": 9, "wire/capture/wireshark": 9,

@@ -132,8 +132,8 @@ var (
 // time has room for a wake-up that comes late.
 func (p *Profile) quiet() time.Duration { return p.Keepalive + p.spare() + p.Keepalive/16 }
 
-// spare returns how long before an instant of the grid a link must have sent a frame that replaces
-// the keepalive at that instant.
+// spare returns a limit of time. A link skips a keepalive if the link has sent a data frame or a
+// sequence update less than this time before.
 func (p *Profile) spare() time.Duration { return p.Keepalive / 8 }
 
 // valid returns an error if a time of p is out of range.

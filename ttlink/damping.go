@@ -28,7 +28,7 @@ import (
 // cannot use the cable either.
 //
 // If the link has no working fallback path, a hold makes the peer unreachable by this link. A link
-// that trains therefore ends the hold after the profile's Hold divided by holdAlone. Such a hold ends
+// that trains therefore ends the hold after the profile's Hold divided by holdAlone, which is
 // before the tables avoid the cable. The rest of Hold is for the training.
 
 // HoldReason says why a link holds its own cable.

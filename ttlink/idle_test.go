@@ -112,9 +112,9 @@ func TestStillPeer(t *testing.T) {
 }
 
 // TestStillMachine has two ends that stand still again and again, as on a machine with too few
-// cores. The longest of these times is the same for both ends. Once both ends have stood still for
-// the longest time, the idle link must stay up. Each end then waits for a peer that is as late as
-// the end itself.
+// cores. The longest standstill is the same for both ends. Once both ends have stood still for the
+// longest time, the idle link must stay up. Each end then waits for a peer that is as late as the
+// end itself.
 func TestStillMachine(t *testing.T) {
 	for _, p := range allProfiles {
 		for seed := range uint64(20) {
@@ -184,9 +184,9 @@ func TestKeepalivesShareAGrid(t *testing.T) {
 	}
 }
 
-// TestDownSaysHowLate cuts an idle cable, and stalls the loop of one end. If the end goes down by
-// silence, the event must say how much longer than DeadIdle the end waited at most. Without a stall,
-// the event must say 0.
+// TestDownSaysHowLate cuts an idle cable, and stalls the loop of one end. When an end goes down by
+// silence, Late of its event is an upper limit of the time that the end waited beyond DeadIdle.
+// Without a stall, Late must be 0.
 func TestDownSaysHowLate(t *testing.T) {
 	const forward = time.Millisecond // a cut cable still delivers the frames that are under way
 	for _, p := range allProfiles {

@@ -132,7 +132,7 @@ func (l *Link) greets() (s pathSet) {
 		if !l.sess.confirmed {
 			s.add(l.paths.now)
 		}
-	case l.size.tries == 0 && l.paths.alternates.has(a): // the preferred path gets a start of HelloMin
+	case l.size.tries == 0 && l.paths.alternates.has(a): // the preferred path gets a head start of HelloMin
 		s.add(Own)
 		s.add(a)
 	default:

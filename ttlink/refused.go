@@ -14,7 +14,7 @@ import (
 // Times after a refusal, our own choices.
 const (
 	refusedMin     = 250 * time.Millisecond // shortest time without a frame from the peer after a refusal until the link goes down
-	refusedUnknown = time.Second            // the same time, if the link has measured no round trip yet
+	refusedUnknown = time.Second            // value instead of refusedMin if the link has measured no round trip yet
 	refusedAsks    = 4                      // number of times that the link asks the peer in this time
 	refusedTrips   = 2                      // the time is at least this many times the shortest measured round trip
 )

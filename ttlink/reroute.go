@@ -6,8 +6,8 @@ import "ttfabric/wire/mono"
 // leave the own cable, although the cable works. The owner orders the mode with [Link.Reroute]. An
 // unreliable cable causes the mode, too (see unreliable.go).
 //
-// The link first asks by its fallback paths. As soon as the peer answers by one of them, the link
-// holds its own cable and trains. The session continues, so no packet is lost, doubled or
+// The link first asks by its fallback paths. As soon as the peer answers by a fallback path, the
+// link holds its own cable and trains. The session continues, so no packet is lost, doubled or
 // reordered. The peer learns from the training that it must leave the cable, because the hold keeps
 // the cable out of use at both ends. If no fallback path answers, the link stays on its own cable.
 

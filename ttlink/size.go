@@ -42,7 +42,7 @@ import (
 const (
 	sizeAfter  = 3                      // number of hellos at the start of a training that no short hello follows
 	sizeProofs = 8                      // this many answered short hellos without an answered long hello show that the path is narrow
-	sizeSure   = 16                     // the same number if the session holds frames that are too long for a narrow path
+	sizeSure   = 16                     // value instead of sizeProofs if the session holds frames that are too long for a narrow path
 	sizeTries  = 6                      // unanswered questions of one length after which the link concludes that the path drops that length; RFC 8899 §5.1.2 has 3, for paths with less loss
 	sizeOften  = 4                      // number of hellos at the start of a training, after which most hellos are knocks
 	sizeRare   = 8 * time.Second        // longest time between two long hellos of a training

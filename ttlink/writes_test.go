@@ -72,9 +72,9 @@ func (w *world) write(i, q int, from, to uint32, words int) {
 // acked reports whether the peer has acknowledged all commands of end i.
 func (w *world) acked(i int) bool { return w.ends[i].link.writes.open == [wire.NumQueues]int{} }
 
-// TestWriteIsCut checks the lengths of the frames of an L1 write: 1472 bytes by default, because
-// MAX_PKT_SIZE of 1500 bytes counts the header of 16 bytes, and less if the path or MAX_PKT_SIZE
-// leaves less.
+// TestWriteIsCut checks the lengths of the frames of an L1 write. The default is 1472 bytes,
+// because MAX_PKT_SIZE of 1500 bytes counts the header of 16 bytes. A frame is shorter if the path
+// or MAX_PKT_SIZE has less room.
 func TestWriteIsCut(t *testing.T) {
 	for _, c := range []struct {
 		path, most, n, payload int

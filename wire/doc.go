@@ -165,8 +165,8 @@
 //	16  4  flow seq      | of requests and probes; 0 for other types
 //	20  4  flow base    /
 //	24  8  id of the request or probe, unique at the source; a reply has its request's id; 0 for other types
-//	32  4  table epoch of the tables that gave the route; 0: tables of several epochs gave it, or it
-//	       leads to silent cables. See "Link states"
+//	32  4  table epoch of the tables that gave the route; 0: tables of several epochs gave the route, or the
+//	       route leads to silent cables. See "Link state"
 //	36  1  bit 0 UP: the packet still has to cross towards the root of the tree of meshes;
 //	       bit 1 TRACE: each chip that the packet comes to may record the packet;
 //	       bit 2 DETOUR: the route through the present mesh leads round a fault;
@@ -439,7 +439,7 @@
 //	       copy in this half, chip 128 half + c is bit c%8 of byte c/8, at least one
 //
 // If a copy has members in both halves, the router sends two reports, one for each half. The source
-// can use each alone.
+// can use either report without the other.
 //
 // An open report says that the packet was unacknowledged in the link of the channel when the link
 // died. Such a packet was not dropped for certain, because the peer may have received it. All other
@@ -494,7 +494,7 @@
 //
 // Only a packet that has the flag DETOUR, or that goes to another mesh, can be outdated for a
 // router. A packet of these two kinds is outdated if routes of its epoch and of the router's own
-// tables together could close a cycle. Routes of the epoch 0 always could. An outdated packet keeps
-// its route, but must not wait in a receiver channel. The router parks the packet, or drops the
-// packet for reason 7 if no room is left.
+// tables together could close a cycle. By this rule, routes of the epoch 0 can always close a
+// cycle. An outdated packet keeps its route, but must not wait in a receiver channel. The router
+// parks the packet, or drops the packet for reason 7 if no room is left.
 package wire

@@ -61,11 +61,11 @@
 // requests. Further probes follow at intervals that double up to 4 s. The completion of a probe
 // shows which requests were lost. When an open drop report comes (see "Drop report"), probes follow
 // at intervals from 250 ms on again. When any other drop report of a request comes, the source
-// settles the request as lost. When such a report of a probe comes, the source settles the probe.
-// If new tables may lead the next probe round the fault (reasons 1, 5, 7, 8 and 9), the source
-// sends further probes. Otherwise the source settles all open requests before the probe as unknown,
-// except the reads that the destination has performed. After 2 minutes without progress the source
-// settles all open requests as unknown, and the flow begins a new epoch at flow seq 0.
+// settles the request as lost. When any other drop report of a probe comes, the source settles the
+// probe. If new tables may lead the next probe round the fault (reasons 1, 5, 7, 8 and 9), the
+// source sends further probes. Otherwise the source settles all open requests before the probe as
+// unknown, except the reads that the destination has performed. After 2 minutes without progress
+// the source settles all open requests as unknown, and the flow begins a new epoch at flow seq 0.
 //
 // The reply to a performed read can be lost. When a drop report of the reply comes, the source
 // settles the read as unknown. A reply can also be lost without a report, with the session of a

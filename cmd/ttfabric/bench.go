@@ -57,20 +57,22 @@ func writeChart(path string, c *chart.Chart) error {
 	return folder.WriteOut(path, []byte(c.SVG()))
 }
 
-func benchOn(c *cobra.Command, f *benchFlags) (*bench.Target, error) {
+// benchOn checks the flags, and returns the output format and the fabric to measure.
+func benchOn(c *cobra.Command, f *benchFlags) (form string, b *bench.Target, err error) {
+	if form, err = format(c); err != nil {
+		return "", nil, err
+	}
 	if f.plot != "" && !strings.EqualFold(filepath.Ext(f.plot), ".svg") {
-		return nil, spec.Usagef("--plot %s: plots are drawn as SVG; want a file name that ends with .svg", f.plot)
+		return "", nil, spec.Usagef("--plot %s: plots are drawn as SVG; want a file name that ends with .svg", f.plot)
 	}
 	fab, err := openFabric(c)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	b, err := bench.On(fab)
-	if err != nil {
-		return nil, err
+	if b, err = bench.On(fab); err == nil {
+		_, err = spec.Plane(fab.Topology, f.plane)
 	}
-	_, err = spec.Plane(fab.Topology, f.plane)
-	return b, err
+	return form, b, err
 }
 
 // neighboursIn returns the two chips in args. If args is empty, neighboursIn returns the
@@ -112,11 +114,7 @@ each direction (CCL guide, "Bidirectional Bandwidth"). The guide uses at most 30
 FILE-utilisation.svg.`,
 		Example: "  ttfabric bench link\n  ttfabric bench link M0D0 M0D1 --sizes 64,4096 --channels 8,30 --plot link.svg",
 		RunE: func(c *cobra.Command, args []string) error {
-			format, err := format(c)
-			if err != nil {
-				return err
-			}
-			b, err := benchOn(c, &f)
+			format, b, err := benchOn(c, &f)
 			if err != nil {
 				return err
 			}

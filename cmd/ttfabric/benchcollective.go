@@ -36,14 +36,10 @@ to their chips by Unix sockets. --plot FILE.svg draws busbw by size into FILE.sv
 busbw by the number of ranks into FILE-ranks.svg.`,
 		Example: "  ttfabric bench collective all-reduce -b 8 -e 64M -f 2 --plot sums.svg\n  ttfabric bench collective all-gather -b 1M -e 1M --iters 5 --ranks 2,4,8 -o json",
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			format, err := format(c)
-			if err != nil {
-				return err
-			}
 			if err := o.Apply(args[0], &run); err != nil {
 				return err
 			}
-			b, err := benchOn(c, &f)
+			format, b, err := benchOn(c, &f)
 			if err != nil {
 				return err
 			}

@@ -39,11 +39,7 @@ payload is back. The line below the table names the chips of the ring twice: by 
 fabric's numbers, and by tt-umd's numbers.`,
 		Example: "  ttfabric bench ring\n  ttfabric bench ring --hops 8 --packets 1,2,4,8 --sizes 64 --plot ring.svg\n  ttfabric bench ring --kernels --hops 2,4,8,12 --sizes 16,1024 --payloads 1,4",
 		RunE: func(c *cobra.Command, args []string) error {
-			format, err := format(c)
-			if err != nil {
-				return err
-			}
-			b, err := benchOn(c, &f)
+			format, b, err := benchOn(c, &f)
 			if err != nil {
 				return err
 			}
@@ -108,11 +104,7 @@ The times of the parts are means. The command prints the mean, the median and th
 99th percentile of the round trip.`,
 		Example: "  ttfabric bench rtt\n  ttfabric bench rtt M0D0 M0D1 --sizes 0,4096 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
-			format, err := format(c)
-			if err != nil {
-				return err
-			}
-			b, err := benchOn(c, &f)
+			format, b, err := benchOn(c, &f)
 			if err != nil {
 				return err
 			}

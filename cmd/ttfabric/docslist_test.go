@@ -76,8 +76,7 @@ var elsewhere = map[string]string{
 
 	"node/sim/README.md: go test ./node/sim -run TestLoadCurves -sim.curves curves -timeout 60m": "takes ten minutes; TestCommittedCurves of every test run compares the first point of each curve",
 
-	"node/sim/reliable/README.md: go test ./node/sim/reliable -run TestPaper -v":                                        "the package's tests run the same test",
-	"node/sim/reliable/README.md: go test ./node/sim/reliable -run TestLoadCurves -reliable.curves curves -timeout 60m": "takes minutes; TestCommittedCurves of every test run compares the first point of some curves",
+	"node/sim/reliable/README.md: ttfabric model mesh:8x8 --router reliable --curves --charts node/sim/reliable/curves": "takes minutes; TestCommittedCurves of package curves compares the first point of some curves",
 
 	"wire/capture/wireshark/README.md: wireshark -C ttfabric sample.pcapng":               opensWindow,
 	"wire/capture/wireshark/README.md: wireshark -C ttfabric -k -i ttfabric-default-M0D0": opensWindow,

@@ -233,6 +233,7 @@ func TestPartitionPauseRestart(t *testing.T) {
 }
 
 // TestPausedChipIsLate pauses a chip under traffic between all chips, for longer than links wait.
+// Each chip gets 500 packets per second to send, so the traffic lasts at least 10 s on any machine.
 // Other chips cannot distinguish a paused chip from a chip whose process waits for a processor.
 // Every packet must arrive, also the packets to the chip and the packets that the chip forwards.
 func TestPausedChipIsLate(t *testing.T) {
@@ -246,7 +247,7 @@ func TestPausedChipIsLate(t *testing.T) {
 	done := make(chan answer, 1)
 	go func() {
 		var a answer
-		a.out, a.errs, a.code = c.run("traffic", "uniform", "--packets", "40000", "--size", "1024")
+		a.out, a.errs, a.code = c.run("traffic", "uniform", "--packets", "40000", "--size", "1024", "--load", "500")
 		done <- a
 	}()
 	paused := 0

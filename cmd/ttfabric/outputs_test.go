@@ -315,6 +315,8 @@ func (o *outputs) happened(home string) {
 	o.must("router", "resume", "M0D0")
 	o.prints("snapshot diff", before+" "+after)
 	o.prints("model", "--drain --from "+before)
+	o.prints("model", "mesh:2x4 --router reliable")
+	o.prints("model", "mesh:2x2 --router reliable --curves --loads 0.05 --pattern uniform")
 	o.prints("ls", "")
 	o.prints("inspect", "M0D0")
 	o.prints("inspect", "--losses")

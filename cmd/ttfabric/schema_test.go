@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -32,6 +33,8 @@ import (
 	"ttfabric/node/noc"
 	"ttfabric/node/output"
 	"ttfabric/node/scenario"
+	"ttfabric/node/sim/reliable"
+	"ttfabric/node/sim/reliable/curves"
 	"ttfabric/node/snapshot"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo/mapping"
@@ -52,7 +55,7 @@ var printed = map[string][]any{
 	"router raw": {[]api.RouterView{}}, "router ttlink": {[]api.RouterView{}},
 	"gossip show": {[]api.GossipView{}}, "gossip cut": {output.GossipChips{}}, "gossip heal": {output.GossipChips{}}, "gossip impair": {output.GossipChips{}}, "gossip keygen": {output.Key{}},
 	"gossip keys install": {[]fabric.KeyRow{}}, "gossip keys list": {[]fabric.KeyRow{}}, "gossip keys remove": {[]fabric.KeyRow{}}, "gossip keys rotate": {[]fabric.KeyRow{}}, "gossip keys use": {[]fabric.KeyRow{}},
-	"snapshot": {output.Snapshot{}}, "snapshot diff": {[]snapshot.Difference{}}, "model": {model.Result{}},
+	"snapshot": {output.Snapshot{}}, "snapshot diff": {[]snapshot.Difference{}}, "model": {model.Result{}, []reliable.Number{}, []curves.Row{}},
 	"scenario list": {[]listedScenario{}}, "scenario run": {[]scenario.Report{}}, "events": {api.EventView{}}, "capture": {fabriccapture.Frame{}}, "mailbox": {[]output.Mailbox{}},
 	"wireshark install": {[]wireshark.Step{}}, "wireshark show": {shownWireshark{}}, "record stop": {[]stopped{}}, "replay": {[]replay.Result{}, replay.Record{}, api.EventView{}},
 }
@@ -80,8 +83,8 @@ var breaking = flag.Bool("breaking", false, "with -rewrite, write the schemas ev
 // TestSchemas generates the schemas of all commands from the types of their data. The result must be
 // equal to the file node/output/schemas.json.
 func TestSchemas(t *testing.T) {
-	path := filepath.Join(checkout, "node", "output", "schemas.json")
-	old, err := os.ReadFile(path)
+	file := filepath.Join(checkout, "node", "output", "schemas.json")
+	old, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,17 +132,21 @@ func TestSchemas(t *testing.T) {
 	if broken := breaks("schemas", before, after); len(broken) > 0 && !*breaking {
 		t.Fatalf("these changes break the promise of stability; a new major version needs -breaking:\n%s", strings.Join(broken, "\n"))
 	}
-	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // breaks lists the parts of a schema that are missing or different in a later version of the
-// schema. Texts for people may change, and lists may become longer.
+// schema. Texts for people may change, and lists may become longer. A command may print other data, too, if
+// a new flag says so: the old schema is then one of a list.
 func breaks(at string, before, after any) (all []string) {
 	switch old := before.(type) {
 	case map[string]any:
 		now, _ := after.(map[string]any)
+		if list, more := now["anyOf"].([]any); more && old["anyOf"] == nil && path.Dir(at) == "schemas/commands" {
+			return breaks(at+"/anyOf", []any{before}, list)
+		}
 		for _, k := range slices.Sorted(maps.Keys(old)) {
 			if !strings.HasSuffix(at, "/properties") && slices.Contains([]string{"description", "examples", "$comment"}, k) {
 				continue
@@ -187,6 +194,15 @@ func TestBreaks(t *testing.T) {
 		if got := breaks("", before, after); (len(got) > 0) != want {
 			t.Errorf("%s breaks %q, want %v", now, got, want)
 		}
+	}
+	one, two := map[string]any{"$ref": "#/$defs/a"}, map[string]any{"$ref": "#/$defs/b"}
+	for at, want := range map[string]int{"schemas/commands/model": 0, "schemas/$defs/a": 1} {
+		if got := breaks(at, one, map[string]any{"anyOf": []any{one, two}}); len(got) != want {
+			t.Errorf("at %s, a second shape breaks %q", at, got)
+		}
+	}
+	if breaks("schemas/commands/model", one, map[string]any{"anyOf": []any{two}}) == nil {
+		t.Error("the old shape may disappear")
 	}
 }
 

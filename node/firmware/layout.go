@@ -66,7 +66,7 @@ const (
 	Ordered              Flags = 1 << 12
 	Mod                  Flags = 1 << 13
 	DataBlockUnavailable Flags = 1 << 30 // in a completion: the firmware refused the read
-	DestUnreachable      Flags = 1 << 31 // in a completion: no way to the chip, or no answer in time
+	DestUnreachable      Flags = 1 << 31 // in a completion: no route to the chip, or no answer in time
 
 	requestFlags = WrReq | RdReq | DataBlockDRAM | DataBlock | NocID | Ordered | Mod
 )

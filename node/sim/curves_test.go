@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"ttfabric/node/chart"
+	"ttfabric/node/sim/reliable/curves"
 	"ttfabric/router"
 )
 
@@ -245,18 +246,13 @@ func booksim(t *testing.T, name string) (out []point) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	lines, err := csv.NewReader(f).ReadAll()
+	ps, err := curves.ReadBookSim(f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range lines[1:] {
-		var p point
-		p.Load, _ = strconv.ParseFloat(l[1], 64)
-		p.Accepted, _ = strconv.ParseFloat(l[2], 64)
-		p.Mean, err = strconv.ParseFloat(l[3], 64)
-		p.Unstable = err != nil
-		if p.Load >= 0.02 {
-			out = append(out, p)
+	for _, p := range ps {
+		if p.Offered >= 0.02 {
+			out = append(out, point{Load: p.Offered, Accepted: p.Accepted, Mean: p.Mean, Unstable: p.Unstable})
 		}
 	}
 	return out

@@ -60,10 +60,10 @@ type Config struct {
 	Boot  time.Duration // time after the start within which the link of a port must come up for the first time; otherwise Control takes the port out of service
 
 	// Confirm is the time after which a silent port goes out of service, under two conditions. Both
-	// ends say that their link is down, and other routes lead to the peer. A chip that was late
-	// needs some time to find out which of its links are down, and Confirm must be longer than this
-	// time. Otherwise, routes through a late chip that has just come back seem to lead to a late
-	// peer.
+	// ends say that their link is down, and other routes lead to the peer. A chip that was late needs
+	// some time to find out which of its links are down, and Confirm must be longer than this time.
+	// Otherwise, a route may only seem to lead to the peer, because a chip on the route does not know
+	// yet that its own link to the peer is down.
 	Confirm time.Duration
 
 	// Reaches reports whether the tables in force have a route to another chip.

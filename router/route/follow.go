@@ -43,8 +43,8 @@ func (k *checker) stray(v *Verdict) {
 }
 
 // followMeshes follows the route from every mesh to every other mesh, and counts the routes that do
-// not reach their destination. followMeshes also counts the routes with more crossings than the
-// field most of im.
+// not reach their destination. followMeshes also counts the routes with more crossings than im.most
+// allows.
 func (k *checker) followMeshes(im *interMesh) {
 	const fresh, open, lost = -1, -2, -3 // states of a mesh; a value of 0 or more is the number of crossings that remain to dst
 	left := make([]int, im.meshes)

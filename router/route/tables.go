@@ -32,16 +32,16 @@ func (p *Plan) L0(c wire.Class, pl wire.Plane, src wire.FabricNodeID) []string {
 	return row
 }
 
-// Crossing is an entry of table L1: the way to another mesh.
+// Crossing is an entry of table L1: the route to another mesh.
 type Crossing struct {
 	To   wire.MeshID // destination mesh
-	OK   bool        // a way exists
+	OK   bool        // a route exists
 	Exit topo.Port   // port of the exit node in the chip's own mesh
 	Up   bool        // the crossing leads up the tree of meshes
 }
 
 // L1 returns the row of table L1 of chip src for a class of packets on a plane (Spec §2.2.1.2): the
-// way to each other mesh, in the order of the topology's meshes.
+// route to each other mesh, in the order of the topology's meshes.
 func (p *Plan) L1(c wire.Class, pl wire.Plane, src wire.FabricNodeID) []Crossing {
 	row := []Crossing{}
 	for _, to := range p.top.Meshes {

@@ -20,7 +20,7 @@ type Cluster struct {
 // ClusterChip is a chip of a cluster descriptor. Node, Row and Col have no meaning.
 type ClusterChip struct {
 	Chip
-	Tray     int // number of the tray; 0: the file does not say it, see trayOf
+	Tray     int // number of the tray; 0: the file names no tray, see trayOf
 	Location int // number of the chip on the tray; only with a tray
 }
 

@@ -41,7 +41,7 @@ type Options struct {
 	Corrupt     float64       // probability to flip one to three bits of a datagram
 	Burst       Burst         // loss in bursts, in addition to Loss
 	Rate        int64         // limit of the rate in bits per second; 0 for no limit
-	Queue       int           // largest number of bytes that wait because of Rate; the model drops a datagram beyond this, unless no other datagram waits; 0: DefaultQueue
+	Queue       int           // largest number of bytes that wait because of Rate; the model drops a datagram beyond this number, unless no other datagram waits; 0: DefaultQueue
 }
 
 // Burst holds the parameters of the Gilbert-Elliott model of loss (E. N. Gilbert, "Capacity of a

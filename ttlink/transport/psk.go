@@ -177,7 +177,7 @@ func (k *psk) seal(out []byte, at int, s *pskSession, d []byte) []byte {
 }
 
 // spent sends an ask for new keys, because the session s has carried rekeyAfter datagrams. If an
-// ask is open, spent sends no other one. spent returns true if s may carry another super-packet
+// ask is open, spent sends no second ask. spent returns true if s may carry another super-packet
 // before the ends agree on new keys.
 func (k *psk) spent(s *pskSession) bool {
 	k.hs.renew()

@@ -301,8 +301,8 @@ func TestNetworkIsAway(t *testing.T) {
 	}
 }
 
-// TestWaiting finds that a port knows of a datagram of its peer before the port has received it, and of no other
-// datagram.
+// TestWaiting checks that Waiting reports a datagram of the peer that the port has not received
+// yet. Waiting must report no datagram of a stranger.
 func TestWaiting(t *testing.T) {
 	a, b := joinedLinux(t, Options{})
 	stranger := openLinux(t, Options{})

@@ -158,7 +158,7 @@ func (u *udp) poll(b *Batch) error {
 
 // vain limits polling in vain to 1/pollShare of the time.
 type vain struct {
-	spare time.Duration // time for which the port may still poll in vain; negative after too much of it
+	spare time.Duration // time for which the port may still poll in vain; negative after too much polling
 	at    time.Time     // when spare was last increased
 }
 

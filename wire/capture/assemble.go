@@ -33,7 +33,7 @@ type direction struct {
 // assembly holds the pieces of one direction of a session.
 type assembly struct {
 	pieces map[wire.Seq]piece // pieces of incomplete packets, by sequence number
-	order  []wire.Seq         // sequence numbers of the pieces in the order of arrival, including pieces that are no longer in pieces
+	order  []wire.Seq         // sequence numbers of the pieces in the order of arrival, including pieces that are no longer in the map
 	done   map[wire.Seq]bool  // sequence numbers of the last MaxPieces pieces of complete packets
 	ended  []wire.Seq         // sequence numbers in done, in the order of completion
 }

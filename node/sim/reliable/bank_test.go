@@ -93,11 +93,11 @@ func TestBankLimit(t *testing.T) {
 // TestTwoStepsBack sends a packet along three links of a row. When node C passes a flit on to D, C's next
 // slot to B says "copied", and B's slot after that says "freed" to A (RR §5.3, Figure 11).
 func TestTwoStepsBack(t *testing.T) {
-	n, err := New(Config{Mesh: Mesh{4, 2}, Policy: Ordered, Phase: OnePhase})
+	n, err := New(Config{Mesh: Mesh{W: 4, H: 2}, Policy: Ordered, Phase: OnePhase})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Send(packet(Place{0, 0}, Place{3, 0}, 1, 0)); err != nil {
+	if err := n.Send(packet(Place{X: 0, Y: 0}, Place{X: 3, Y: 0}, 1, 0)); err != nil {
 		t.Fatal(err)
 	}
 	slot := func(node int, d wire.Direction) Slot {
@@ -133,12 +133,12 @@ func TestEmptyNetwork(t *testing.T) {
 	for _, plain := range []bool{true, false} {
 		for hops := range 6 {
 			for _, words := range []int{0, 1, 7, 12} {
-				n, err := New(Config{Mesh: Mesh{6, 2}, NoTokens: plain, Phase: OnePhase})
+				n, err := New(Config{Mesh: Mesh{W: 6, H: 2}, NoTokens: plain, Phase: OnePhase})
 				if err != nil {
 					t.Fatal(err)
 				}
 				begin := n.Now() + FlitTime // the endpoint gives the head in the next flit time
-				if err := n.Send(packet(Place{0, 0}, Place{hops, 0}, 1, words)); err != nil {
+				if err := n.Send(packet(Place{X: 0, Y: 0}, Place{X: hops, Y: 0}, 1, words)); err != nil {
 					t.Fatal(err)
 				}
 				if err := settle(n, settleLimit); err != nil {

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+
+	"ttfabric/router/reliable/nexthop"
 )
 
 var each = flag.Int("reliable.each", 397, "try one of so many runs of a failure, an instant and a pattern; 1 tries all. Below 100, the test of every order has longer packets")
@@ -162,7 +164,7 @@ func TestEveryFault(t *testing.T) {
 	var mu sync.Mutex
 	runs := 0
 	t.Run("runs", func(t *testing.T) {
-		for _, m := range []Mesh{{4, 4}, {4, 8}} {
+		for _, m := range []Mesh{{W: 4, H: 4}, {W: 4, H: 8}} {
 			faults := damages(m)
 			for p, pattern := range faultPatterns {
 				if pattern == "transpose" && m.W != m.H {
@@ -189,7 +191,7 @@ func TestEveryFault(t *testing.T) {
 // damages returns the failures of a mesh: each link cut, one bit wrong on each direction of each link,
 // and each node dead.
 func damages(m Mesh) (out []damage) {
-	for _, f := range Failures(m) {
+	for _, f := range nexthop.Failures(m) {
 		out = append(out, damage{Failure: f})
 		if f.Link {
 			back := Failure{Link: true, At: f.At.Step(f.Dir), Dir: f.Dir.Opposite()}

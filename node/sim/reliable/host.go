@@ -296,7 +296,7 @@ func (h *host) remember(id uint64) {
 func (h *host) deliver(head Flit, words []uint64, token Kind) {
 	d := DecodeHead(head.Data)
 	h.inbox = append(h.inbox, Delivery{Packet{
-		Src: Place{int(d.User & 31), int(d.User >> 5 & 31)}, Dst: Place{int(d.X), int(d.Y)},
+		Src: Place{X: int(d.User & 31), Y: int(d.User >> 5 & 31)}, Dst: Place{X: int(d.X), Y: int(d.Y)},
 		Seq: d.User >> 10, Priority: d.Priority, Diagnostic: d.Diagnostic, Words: words,
 	}, token, h.now})
 }

@@ -75,7 +75,7 @@ func TestNetworkBeyondDrift(t *testing.T) {
 		no     bool
 		losses bool
 	}{{120, false, false}, {9000, false, true}, {9000, true, true}} {
-		n, err := New(Config{Mesh: Mesh{4, 4}, Drift: c.drift, NoPadding: c.no, Seed: 3})
+		n, err := New(Config{Mesh: Mesh{W: 4, H: 4}, Drift: c.drift, NoPadding: c.no, Seed: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestOneChannelAlone(t *testing.T) {
 		plain bool
 		want  float64
 	}{{false, 14.0 / 16}, {true, 0.999}} {
-		got, err := ChannelAlone(Config{Mesh: Mesh{4, 2}, NoTokens: c.plain, Phase: OnePhase})
+		got, err := ChannelAlone(Config{Mesh: Mesh{W: 4, H: 2}, NoTokens: c.plain, Phase: OnePhase})
 		if err != nil || math.Abs(got-c.want) > 0.01 {
 			t.Errorf("without tokens %v: one channel uses %.3f of the link, want %.3f; %v", c.plain, got, c.want, err)
 		}
@@ -115,13 +115,13 @@ func TestOneChannelAlone(t *testing.T) {
 // after seven refusals a packet of priority 0 goes first (RR §2.3.3).
 // Two inputs with seven refusals can meet, so a few bids are refused once or twice more.
 func TestPriorities(t *testing.T) {
-	n, err := New(Config{Mesh: Mesh{3, 3}, Seed: 1, Policy: Ordered})
+	n, err := New(Config{Mesh: Mesh{W: 3, H: 3}, Seed: 1, Policy: Ordered})
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := Place{2, 1}
+	to := Place{X: 2, Y: 1}
 	for seq := range uint64(40) {
-		for i, src := range []Place{{0, 1}, {1, 0}, {1, 2}} {
+		for i, src := range []Place{{X: 0, Y: 1}, {X: 1, Y: 0}, {X: 1, Y: 2}} {
 			p := packet(src, to, seq, 30)
 			if p.Priority = 1; i == 0 {
 				p.Priority = 0
@@ -148,11 +148,11 @@ func TestPriorities(t *testing.T) {
 // TestParityAndStatus inverts one bit of a data flit. The receiver discards the slot and marks the link
 // faulty; the sender learns this by the bits PE and U/D of the next slot (RR §2.2, Table 2).
 func TestParityAndStatus(t *testing.T) {
-	n, err := New(Config{Mesh: Mesh{2, 2}, Seed: 1, Phase: OnePhase})
+	n, err := New(Config{Mesh: Mesh{W: 2, H: 2}, Seed: 1, Phase: OnePhase})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Corrupt(Place{0, 0}, wire.East, 1, 7); err != nil {
+	if err := n.Corrupt(Place{X: 0, Y: 0}, wire.East, 1, 7); err != nil {
 		t.Fatal(err)
 	}
 	a, b := &n.nodes[0], &n.nodes[1]
@@ -165,7 +165,7 @@ func TestParityAndStatus(t *testing.T) {
 	if err != nil || s.Up || !s.PE || s.Kind != Control || a.up.Has(wire.East) || a.Stats.ParityErrors != 0 {
 		t.Errorf("the slots back say %+v (%v); the sender's links are %b", s, err, a.up)
 	}
-	p := packet(Place{0, 0}, Place{1, 0}, 1, 9)
+	p := packet(Place{X: 0, Y: 0}, Place{X: 1, Y: 0}, 1, 9)
 	if err := n.Send(p); err != nil {
 		t.Fatal(err)
 	}
@@ -180,26 +180,26 @@ func TestParityAndStatus(t *testing.T) {
 
 // TestBadRequests gives the network what no endpoint may.
 func TestBadRequests(t *testing.T) {
-	for _, cfg := range []Config{{}, {Mesh: Mesh{33, 1}}, {Mesh: Mesh{2, 2}, Drift: -1}, {Mesh: Mesh{2, 2}, Drift: math.NaN()}} {
+	for _, cfg := range []Config{{}, {Mesh: Mesh{W: 33, H: 1}}, {Mesh: Mesh{W: 2, H: 2}, Drift: -1}, {Mesh: Mesh{W: 2, H: 2}, Drift: math.NaN()}} {
 		if _, err := New(cfg); err == nil {
 			t.Errorf("%+v is accepted", cfg)
 		}
 	}
-	n, err := New(Config{Mesh: Mesh{2, 2}})
+	n, err := New(Config{Mesh: Mesh{W: 2, H: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []*Packet{{Dst: Place{2, 0}}, {Src: Place{-1, 0}}, {Priority: 2}, {Seq: 1 << seqBits}, {Words: make([]uint64, MaxWords+1)}} {
+	for _, p := range []*Packet{{Dst: Place{X: 2, Y: 0}}, {Src: Place{X: -1, Y: 0}}, {Priority: 2}, {Seq: 1 << seqBits}, {Words: make([]uint64, MaxWords+1)}} {
 		if err := n.Send(p); err == nil {
 			t.Errorf("%+v is accepted", p)
 		}
 	}
-	if err := n.Kill(Place{1, 1}); err != nil {
+	if err := n.Kill(Place{X: 1, Y: 1}); err != nil {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
-		"send from a dead node": n.Send(&Packet{Src: Place{1, 1}}), "cut at the edge": n.Cut(Place{0, 0}, wire.West), "cut in direction Z": n.Cut(Place{0, 0}, wire.Z),
-		"kill outside": n.Kill(Place{2, 2}), "frame 4": n.Corrupt(Place{0, 0}, wire.East, 4, 0), "line 24": n.Corrupt(Place{0, 0}, wire.East, 0, 24),
+		"send from a dead node": n.Send(&Packet{Src: Place{X: 1, Y: 1}}), "cut at the edge": n.Cut(Place{X: 0, Y: 0}, wire.West), "cut in direction Z": n.Cut(Place{X: 0, Y: 0}, wire.Z),
+		"kill outside": n.Kill(Place{X: 2, Y: 2}), "frame 4": n.Corrupt(Place{X: 0, Y: 0}, wire.East, 4, 0), "line 24": n.Corrupt(Place{X: 0, Y: 0}, wire.East, 0, 24),
 	} {
 		if err == nil {
 			t.Errorf("%s is accepted", what)

@@ -24,8 +24,8 @@ func packet(src, dst Place, seq uint64, n int) *Packet {
 // tokens.
 func TestEveryPair(t *testing.T) {
 	for _, cfg := range []Config{
-		{Mesh: Mesh{4, 4}, Seed: 1}, {Mesh: Mesh{5, 3}, Seed: 2, Drift: 100}, {Mesh: Mesh{4, 4}, Policy: Ordered, Seed: 3},
-		{Mesh: Mesh{4, 4}, Policy: OrderedIn, Phase: OnePhase}, {Mesh: Mesh{4, 4}, NoTokens: true, Seed: 4}, {Mesh: Mesh{1, 6}, Seed: 5},
+		{Mesh: Mesh{W: 4, H: 4}, Seed: 1}, {Mesh: Mesh{W: 5, H: 3}, Seed: 2, Drift: 100}, {Mesh: Mesh{W: 4, H: 4}, Policy: Ordered, Seed: 3},
+		{Mesh: Mesh{W: 4, H: 4}, Policy: OrderedIn, Phase: OnePhase}, {Mesh: Mesh{W: 4, H: 4}, NoTokens: true, Seed: 4}, {Mesh: Mesh{W: 1, H: 6}, Seed: 5},
 	} {
 		t.Run(fmt.Sprintf("%v %v tokens %v", cfg.Mesh, cfg.Policy, !cfg.NoTokens), func(t *testing.T) {
 			n, err := New(cfg)

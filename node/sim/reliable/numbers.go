@@ -9,11 +9,11 @@ import (
 
 // Number is a figure of the paper beside the figure that the model measures.
 type Number struct {
-	What    string
-	Section string // section or table of RR, or "" for a figure that the paper does not give
-	Paper   string
-	Ours    string
-	OK      bool // ours is what the paper says, within the resolution of the measurement
+	What    string `json:"what"`    // what was measured, and in which unit
+	Section string `json:"section"` // section or table of the paper; empty for a figure that the paper does not give
+	Paper   string `json:"paper"`   // the paper's figure; empty if the paper gives none
+	Ours    string `json:"model"`   // the model's figure
+	OK      bool   `json:"ok"`      // the model's figure is the paper's, within the resolution of the measurement
 }
 
 // Sizes of the experiments of [Numbers], in flit times.
@@ -80,7 +80,7 @@ func linkNumbers(m Mesh, seed uint64) ([]Number, error) {
 	}
 	const span = 20 * numberTime
 	for seq := range uint64(4) {
-		if err := n.Send(&Packet{Dst: Place{1, 0}, Seq: seq, Words: make([]uint64, span)[:min(span, MaxWords)]}); err != nil {
+		if err := n.Send(&Packet{Dst: Place{X: 1, Y: 0}, Seq: seq, Words: make([]uint64, span)[:min(span, MaxWords)]}); err != nil {
 			return nil, err
 		}
 	}
@@ -143,7 +143,7 @@ func ChannelAlone(cfg Config) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := n.Send(&Packet{Dst: Place{3, 0}, Words: make([]uint64, 2*numberTime)}); err != nil {
+	if err := n.Send(&Packet{Dst: Place{X: 3, Y: 0}, Words: make([]uint64, 2*numberTime)}); err != nil {
 		return 0, err
 	}
 	n.RunUntil(n.Now() + settled*FlitTime)

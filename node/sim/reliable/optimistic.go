@@ -7,7 +7,7 @@ import "ttfabric/wire"
 // The three computations of RR §4 run in the chip at once; the first with a result wins.
 func (r *Router) optimistic(p, v uint8, f Flit) (bid, bool) {
 	h := DecodeHead(f.Data)
-	dst := Place{int(h.X), int(h.Y)}
+	dst := Place{X: int(h.X), Y: int(h.Y)}
 	b := bid{flit: f}
 	if dst == r.at {
 		return r.arrive(b, h)
@@ -82,12 +82,12 @@ func (r *Router) adaptive(pr *Problem) (out uint8, hop Hop, ok bool) {
 	}
 	dirs := pr.Productive()
 	if r.cfg.Policy == OrderedIn {
-		if x, inX, _, _ := pr.toward(); inX {
+		if x, inX, _, _ := pr.Toward(); inX {
 			dirs &= 1 << x
 		}
 	}
 	n := 0
-	for d := range dirs.all() {
+	for d := range dirs.All() {
 		for v := Adaptive0; v <= Adaptive1; v++ {
 			if !r.free(d, v) {
 				continue

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"ttfabric/router/reliable/nexthop"
 )
 
 var two = flag.Int("reliable.two", 40, "runs of 4×4 with two failures")
@@ -14,7 +16,7 @@ var two = flag.Int("reliable.two", 40, "runs of 4×4 with two failures")
 // may be lost, and packets may wait for ever. But no packet may arrive twice or changed, and no router
 // may receive what no correct neighbour sends.
 func TestTwoFailures(t *testing.T) {
-	m := Mesh{4, 4}
+	m := Mesh{W: 4, H: 4}
 	faults := damages(m)
 	rng := rand.New(rand.NewPCG(4, 2))
 	var clean, lossy, stuck, packets, lost, cut, apart int
@@ -67,7 +69,7 @@ func TestTwoFailures(t *testing.T) {
 		for id, p := range want {
 			switch {
 			case seen[id]:
-			case !joined(m, []Failure{a.Failure, b.Failure}, p.Src, p.Dst):
+			case !nexthop.Joined(m, []Failure{a.Failure, b.Failure}, p.Src, p.Dst):
 				cut++
 			default:
 				missing++
@@ -92,24 +94,6 @@ func TestTwoFailures(t *testing.T) {
 	t.Logf("%d runs with two failures: %d without a loss, %d with losses (in %d of them the failures are not at neighbouring nodes), %d of them with packets that wait for ever; %d packets: %d lost, %d between parts that no link joins", *two, clean, lossy, apart, stuck, packets, lost, cut)
 }
 
-// joined reports whether working links join two nodes.
-func joined(m Mesh, fs []Failure, a, b Place) bool {
-	seen := map[Place]bool{a: true}
-	for queue := []Place{a}; len(queue) > 0; queue = queue[1:] {
-		up := Dirs(0xf)
-		for _, f := range fs {
-			up &= f.up(m, queue[0])
-		}
-		for d := range up.all() {
-			if to := queue[0].Step(d); !seen[to] {
-				seen[to] = true
-				queue = append(queue, to)
-			}
-		}
-	}
-	return seen[b]
-}
-
 // adjacent reports whether two failures touch one node or neighbours.
 func adjacent(a, b Failure) bool {
 	ends := func(f Failure) []Place {
@@ -120,7 +104,7 @@ func adjacent(a, b Failure) bool {
 	}
 	for _, x := range ends(a) {
 		for _, y := range ends(b) {
-			if distance(x, y) <= 1 {
+			if nexthop.Distance(x, y) <= 1 {
 				return true
 			}
 		}

@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// maxLacking is the largest share of a grid's neighbours that may lack a cable if the cables alone
-// give the grid: one of maxLacking pairs.
+// maxLacking limits the neighbours without a cable in a grid that FindLacking finds. At most one of
+// maxLacking pairs of neighbours may lack its cable.
 const maxLacking = 4
 
 // lacking is a search for the row and column of every chip, from the cables alone, if some

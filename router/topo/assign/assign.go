@@ -20,7 +20,7 @@ const (
 	MaxSteps  = 400_000 // largest number of steps of one call of [Solve], if the caller gives no limit; a step is a choice of one value
 	MaxPlaces = 1 << 14 // largest number of places of one mesh that the search keeps
 	rounds    = 6       // number of rounds; each round looks for more places of each mesh than the round before
-	perAnchor = 8       // in the first round: largest number of places with equal chips for the first logical chip
+	perAnchor = 8       // in the first round: largest number of places with the same physical chip for the anchor; the anchor is the logical chip that may be the fewest physical chips
 	growth    = 8       // factor from round to round
 )
 
@@ -110,7 +110,7 @@ type Result struct {
 	Steps   int     // number of steps that the search took
 }
 
-// Check returns an error that names the first part of the problem that has no sense.
+// Check returns an error that names the first part of the problem that makes no sense.
 func (p *Problem) Check() error {
 	m := &p.Machine
 	seen := map[[2]int]bool{}

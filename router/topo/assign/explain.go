@@ -15,15 +15,15 @@ type Chip struct{ Mesh, Chip int }
 // Conflict is a set of logical chips that do not fit the machine together.
 type Conflict struct {
 	Total       bool   // the meshes have more chips than the machine; the other fields are then empty
-	Chips       []Chip // sorted; without any one of them, the others fit, unless Loose is true
-	Connections []int  // indices of the connections that belong to the conflict; without any one of them, the chips fit
-	Loose       bool   // the search reached its limit, and perhaps the others also do not fit without some of the chips
+	Chips       []Chip // sorted; if any one chip is removed, the other chips fit, unless Loose is true
+	Connections []int  // indices of the connections that belong to the conflict; if any one connection is removed, the chips fit
+	Loose       bool   // the search reached its limit, and a smaller set may be a conflict, too
 }
 
-// Explain returns a smallest set of logical chips that do not fit the machine together, of a problem for
-// which [Solve] has found no assignment. Each smaller part of the set fits. A problem may have several
-// such sets. Demands that are relaxed count with one cable. If limit.Steps is 0, the limit is
-// [ExplainSteps]. If Explain cannot prove within its limit that the problem has no
+// Explain is for a problem for which [Solve] has found no assignment. Explain returns a set of
+// logical chips that do not fit the machine together. Each smaller part of the set fits. A problem
+// may have several such sets. Demands that are relaxed count with one cable. If limit.Steps is 0,
+// the limit is [ExplainSteps]. If Explain cannot prove within its limit that the problem has no
 // assignment, the second result is false.
 func Explain(p *Problem, limit Limit) (Conflict, bool) {
 	if limit.Steps == 0 {
@@ -121,8 +121,8 @@ func (e *explainer) none() part {
 	return t
 }
 
-// applies reports whether a connection has sense in a part: a connection that names its chips needs these
-// chips, and any other connection needs all chips of its meshes.
+// applies reports whether a part has the chips that a connection needs. A connection that names its
+// chips needs these chips. Any other connection needs all chips of its meshes.
 func (e *explainer) applies(t *part, i int) bool {
 	c := &e.p.Connections[i]
 	for _, end := range []End{c.A, c.B} {

@@ -61,10 +61,10 @@ type place struct {
 	reach set   // neighbours of the physical chips
 }
 
-// class is the places of all meshes that ask for the same.
+// class holds the places of all meshes with equal demands.
 type class struct {
 	mesh     *Mesh
-	named    []int // chips that connections name: another mesh can tell their places apart
+	named    []int // chips that connections name; places that differ in the physical chips of named chips are different places
 	full     bool  // edges that are relaxed need Count cables too
 	w        *wiring
 	near     [][]demand // neighbours of each logical chip
@@ -77,8 +77,8 @@ type class struct {
 // demand asks for cables to another logical chip.
 type demand struct{ chip, cables int }
 
-// newClass returns the class of a mesh, without places. If the mesh fits nowhere, newClass returns a
-// class that is complete.
+// newClass returns the class of a mesh, without places. If the mesh fits nowhere, the class is
+// complete without places.
 func newClass(w *wiring, m *Mesh, named []int, full bool) *class {
 	c := &class{mesh: m, named: named, full: full, w: w, near: make([][]demand, m.Chips), have: map[string]bool{}}
 	for _, e := range m.Edges {
@@ -100,8 +100,8 @@ func newClass(w *wiring, m *Mesh, named []int, full bool) *class {
 	return c
 }
 
-// filter removes from each domain the physical chips whose neighbours cannot be the neighbours of the
-// logical chip, each a chip of its own. If a domain is empty, filter returns false.
+// filter removes from each domain the physical chips for which fits is false. If a domain is empty,
+// filter returns false.
 func (c *class) filter() bool {
 	waiting := make([]bool, len(c.domains))
 	var queue []int
@@ -132,8 +132,8 @@ func (c *class) filter() bool {
 	return true
 }
 
-// fits reports whether each neighbour of the logical chip u can be another neighbour of the physical
-// chip x.
+// fits reports whether different neighbours of the physical chip x can stand for all neighbours of
+// the logical chip u.
 func (c *class) fits(u, x int) bool {
 	near := c.w.near[x]
 	if len(near) < len(c.near[u]) {
@@ -148,8 +148,8 @@ func (c *class) fits(u, x int) bool {
 	return true
 }
 
-// match finds a physical neighbour for the i-th logical neighbour, and moves other logical neighbours
-// for it if necessary.
+// match finds a physical neighbour for the i-th logical neighbour. If necessary, match gives other
+// logical neighbours another physical neighbour.
 func (c *class) match(u, i int, near []neighbour, taken []int, tried []bool) bool {
 	want := c.near[u][i]
 	for k, y := range near {
@@ -165,8 +165,9 @@ func (c *class) match(u, i int, near []neighbour, taken []int, tried []bool) boo
 	return false
 }
 
-// find looks for more places. For each physical chip that one logical chip may be, find keeps at most
-// "each" places more, and takes at most "effort" steps. The counter "steps" must not exceed limit.Steps.
+// find looks for more places. For each physical chip that the logical chip "anchor" may be, find
+// keeps at most "each" new places, and takes at most "effort" steps. The counter "steps" must not
+// exceed limit.Steps.
 func (c *class) find(each, effort int, steps *int, limit Limit) {
 	if c.complete {
 		return

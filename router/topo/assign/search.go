@@ -67,8 +67,7 @@ func (s set) next(i int) int {
 	return -1
 }
 
-// few is the largest number of values of a variable whose neighbours lose the values without a
-// partner.
+// few limits propagate: a variable with more values than few removes no values from its neighbours.
 const few = 8
 
 // search is a search for values of variables. Each two variables that are neighbours are under a
@@ -157,8 +156,8 @@ func nextAfter(s set, x int) int {
 }
 
 // choose returns the variable with the fewest values of those with more than one value. If there is
-// none, choose returns -1. Of equal variables, choose returns the variable with the most neighbours
-// that have their value.
+// no such variable, choose returns -1. Of variables with equally many values, choose returns the
+// variable with the most neighbours that have only one value left.
 func (s *search) choose(domains []set) int {
 	best, least, known := -1, 0, 0
 	for u, d := range domains {

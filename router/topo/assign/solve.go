@@ -5,9 +5,10 @@ import "slices"
 // stage says which relaxed demands the search treats as strict.
 type stage struct{ edges, connections bool }
 
-// Solve looks for an assignment. If limit.Steps is 0, the limit is [MaxSteps]. Solve first looks for an assignment with all wanted cables. If there is none, demands that
-// are relaxed get fewer cables: first connections between meshes, then edges within a mesh. Solve panics
-// if [Problem.Check] finds a fault.
+// Solve looks for an assignment. If limit.Steps is 0, the limit is [MaxSteps]. Solve first looks
+// for an assignment with all wanted cables. If there is no such assignment, relaxed demands get
+// fewer cables: first connections between meshes, then edges within a mesh. Solve panics if
+// [Problem.Check] finds a fault.
 func Solve(p *Problem, limit Limit) Result {
 	if err := p.Check(); err != nil {
 		panic(err)

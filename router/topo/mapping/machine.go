@@ -215,8 +215,7 @@ func comparePorts(a, b Port) int {
 	return int(a.Channel) - int(b.Channel)
 }
 
-// places returns the physical chips that are at one of the given places, and whether any chip of the machine
-// has a known place.
+// The method "at" returns the physical chips whose tray and location are among the given ones.
 func (m *Machine) at(tray, location []int) (list []int) {
 	for i, c := range m.Chips {
 		if c.Tray > 0 && slices.Contains(tray, c.Tray) && slices.Contains(location, c.Location) {

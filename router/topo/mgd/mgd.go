@@ -70,7 +70,7 @@ type Link struct {
 	A, B    End
 	Count   int  // number of cables
 	Relaxed bool // the policy is RELAXED: the connection may get fewer cables, but at least one
-	Z       bool // the cables leave both meshes in direction Z, as far as chips have it free (assign_z_direction)
+	Z       bool // the cables leave both meshes in direction Z, as long as the chips have this direction free (assign_z_direction)
 	Line    int  // line of the file
 }
 

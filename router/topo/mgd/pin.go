@@ -10,8 +10,7 @@ import (
 	"ttfabric/router/topo/textproto"
 )
 
-// maxPins is the largest number of chips that the pinnings of one descriptor name, each as often as
-// it is named.
+// maxPins is the largest number of chips that the pinnings of one descriptor name.
 const maxPins = 1 << 16
 
 // readPinning reads an entry of pinnings, which says where in the machine some chips are. A chip may

@@ -132,7 +132,7 @@ const hands = 5
 // calmly runs try, which returns "" or the reason of a failure. A failure counts only if this
 // process ran without long stalls. A stall may have caused the failure if the longest stall is at
 // least DeadTraffic divided by hands. In this case, calmly calls try again, at most five times in
-// all. If all five fail during stalls, calmly does not fail the test.
+// all. If all five calls fail during stalls, calmly does not fail the test.
 func (w *lab) calmly(try func() (bad string)) {
 	w.t.Helper()
 	for range 5 {

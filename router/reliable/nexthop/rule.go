@@ -1,4 +1,8 @@
-package reliable
+// Package nexthop decides where the Reliable Router sends a packet next (Dally and others,
+// "Architecture and Implementation of the Reliable Router", RR §4), and proves properties of the
+// rule under every single failure. The chip of the paper (node/sim/reliable) and the engine for
+// packets (router/reliable) both use the rule.
+package nexthop
 
 import (
 	"fmt"
@@ -52,8 +56,8 @@ func (s Dirs) Has(d wire.Direction) bool { return s>>d&1 == 1 }
 // With returns the set with direction d added.
 func (s Dirs) With(d wire.Direction) Dirs { return s | 1<<d }
 
-// all yields the directions of the set.
-func (s Dirs) all() iter.Seq[wire.Direction] {
+// All yields the directions of the set.
+func (s Dirs) All() iter.Seq[wire.Direction] {
 	return func(yield func(wire.Direction) bool) {
 		for d := range wire.Direction(wire.NumDirections) {
 			if s.Has(d) && !yield(d) {
@@ -69,7 +73,7 @@ type Rule uint8
 
 const (
 	// RuleA makes one choice. Blocked in x, a packet goes north; in the top row, south. Blocked in
-	// y, a packet goes west; in the first column, east. The chip of this model uses RuleA.
+	// y, a packet goes west; in the first column, east. Both routers use RuleA.
 	RuleA Rule = iota
 	// Literal leaves the choice that the paper's sentence leaves: "This can be any channel, productive
 	// or unproductive". The side step goes along the other dimension, to either side. Literal reads
@@ -114,8 +118,8 @@ type Hop struct {
 	Stays bool
 }
 
-// toward returns the directions along x and y that bring a packet nearer to its destination.
-func (p *Problem) toward() (x wire.Direction, inX bool, y wire.Direction, inY bool) {
+// Toward returns the directions along x and y that bring a packet nearer to its destination.
+func (p *Problem) Toward() (x wire.Direction, inX bool, y wire.Direction, inY bool) {
 	x, y = wire.East, wire.South
 	if p.Dst.X < p.At.X {
 		x = wire.West
@@ -134,7 +138,7 @@ func (p *Problem) Productive() (s Dirs) {
 	if p.Stays {
 		return 0
 	}
-	x, inX, y, inY := p.toward()
+	x, inX, y, inY := p.Toward()
 	if inX && p.may(x) {
 		s = s.With(x)
 	}
@@ -148,7 +152,7 @@ func (p *Problem) Productive() (s Dirs) {
 // most one hop is dimension-ordered. RuleA returns at most one hop. No hop means that the destination
 // cannot be reached, and the router drops the packet. The packet must not be at its destination.
 func (r Rule) Escape(m Mesh, p *Problem) (hops [2]Hop, n int) {
-	x, inX, y, inY := p.toward()
+	x, inX, y, inY := p.Toward()
 	if p.Stays { // along y first, then the reversed side step
 		d := y
 		if !inY {

@@ -1,4 +1,4 @@
-package reliable
+package nexthop
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package reliable
+package nexthop
 
 import (
 	"fmt"
@@ -39,8 +39,8 @@ func Failures(m Mesh) (out []Failure) {
 	return out
 }
 
-// up returns the working links of a node.
-func (f Failure) up(m Mesh, at Place) (s Dirs) {
+// Up returns the working links of a node.
+func (f Failure) Up(m Mesh, at Place) (s Dirs) {
 	for d := range wire.Direction(wire.NumDirections) {
 		to := at.Step(d)
 		if !m.Has(to) || f.Node && (at == f.At || to == f.At) {
@@ -52,6 +52,24 @@ func (f Failure) up(m Mesh, at Place) (s Dirs) {
 		s = s.With(d)
 	}
 	return s
+}
+
+// Joined reports whether working links join two nodes while several failures last.
+func Joined(m Mesh, fs []Failure, a, b Place) bool {
+	seen := map[Place]bool{a: true}
+	for queue := []Place{a}; len(queue) > 0; queue = queue[1:] {
+		up := Dirs(0xf)
+		for _, f := range append(fs, Failure{}) {
+			up &= f.Up(m, queue[0])
+		}
+		for d := range up.All() {
+			if to := queue[0].Step(d); !seen[to] {
+				seen[to] = true
+				queue = append(queue, to)
+			}
+		}
+	}
+	return seen[b]
 }
 
 // Verdict is the result of [Prove].
@@ -122,12 +140,12 @@ const (
 
 // Prove follows every packet from every node to every node through every choice that the rule
 // leaves, while one failure lasts. The vertices of the dependency graphs are the dimension-ordered
-// and the fault-handling channels of each link. The two priorities share one vertex for their
-// dimension-ordered channels: a cycle of the chip's channels is a cycle of these vertices, too.
+// and the fault-handling channels of each link. All priorities share the vertices. A cycle of the
+// channels of some priorities is therefore a cycle of these vertices, too.
 //
-// A packet that was under way when the failure came holds only channels that a packet from the node
-// behind them may hold now, or channels of a dead link, for which nobody waits. A side of the mesh
-// beyond [MaxProof] is an error.
+// Packets that were under way when the failure came need no proof of their own. Such a packet holds
+// channels that a packet from the node behind them may hold now. The packet may also hold channels of
+// a dead link, for which nobody waits. A side of the mesh beyond [MaxProof] is an error.
 func Prove(m Mesh, r Rule, f Failure) (Verdict, error) { return prove(m, r, f, true) }
 
 // prove is Prove with or without the ban that keeps a packet from going back after a side step.
@@ -163,7 +181,7 @@ func (p *prover) toward(dst Place) {
 			p.v.Unreachable++
 		default:
 			p.v.Longest = max(p.v.Longest, hops)
-			p.v.Extra = max(p.v.Extra, hops-distance(src, dst))
+			p.v.Extra = max(p.v.Extra, hops-Distance(src, dst))
 		}
 	}
 }
@@ -171,7 +189,8 @@ func (p *prover) toward(dst Place) {
 // astray is the length of a route that ends before its destination.
 const astray = 1 << 12
 
-func distance(a, b Place) int { return max(a.X-b.X, b.X-a.X) + max(a.Y-b.Y, b.Y-a.Y) }
+// Distance returns the hops of a shortest route without failures.
+func Distance(a, b Place) int { return max(a.X-b.X, b.X-a.X) + max(a.Y-b.Y, b.Y-a.Y) }
 
 // state returns the number of a packet's state at a node. Only Strict looks at the port by which a
 // packet came, except to ban the way back.
@@ -194,7 +213,7 @@ func (p *prover) problem(s int) Problem {
 	node := s / 3 / (wire.NumDirections + 1)
 	from := wire.Direction(s / 3 % (wire.NumDirections + 1))
 	pr := Problem{At: p.m.Place(node), Dst: p.dst, Stays: s%3 == 2, Ban: s%3 == 1, Came: from < wire.NumDirections, From: from}
-	pr.Up = p.f.up(p.m, pr.At)
+	pr.Up = p.f.Up(p.m, pr.At)
 	return pr
 }
 
@@ -213,7 +232,7 @@ func (p *prover) search(s int) {
 	if n == 0 && productive == 0 && !(p.f.Node && p.dst == p.f.At) {
 		p.longest[s] = astray
 	}
-	for d := range productive.all() {
+	for d := range productive.All() {
 		next := p.follow(s, &pr, Hop{Dir: d, Class: ClassAdaptive})
 		p.later[s].addAll(&p.later[next])
 	}
