@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/model"
@@ -17,11 +18,9 @@ import (
 )
 
 func newModel() *cobra.Command {
-	var o model.Options
 	var from, file string
 	var detach bool
-	var rr curves.Command
-	want := spec.Default()
+	o, rr, want := model.Options{}, curves.Command{}, spec.Default()
 	c := &cobra.Command{Use: "model [TOPOLOGY]", Short: "Simulate a fabric in virtual time: run, step, stop at a condition, go back", Args: cobra.MaximumNArgs(1),
 		Long: `The command starts a model: one process simulates all chips of TOPOLOGY in virtual time, with
 the options of 'up'. All commands for a fabric work on a model. Without -d, the command
@@ -43,7 +42,9 @@ what the chips hold at the end, and exits. Kernels of the snapshot do not run.
 			}
 			if from == "" || detach {
 				name, _ := c.Flags().GetString("name")
-				hold, err := fabric.StartModel(c.Context(), name, strings.Join(args, ""), from, want)
+				hold, err := fabric.StartModel(c.Context(), name, strings.Join(args, ""), from, want, func(f *fabric.Fabric, exits fabric.Exits) ([]api.ChipView, error) {
+					return bringUp(c, c.Context(), f, exits)
+				})
 				if err != nil {
 					return err
 				}

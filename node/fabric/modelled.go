@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/model/control"
@@ -132,19 +133,47 @@ func CreateModel(ctx context.Context, name, arg, from string, want spec.Spec) (*
 	return f, err
 }
 
-// StartModel makes a model with [CreateModel], and starts it. The function "hold" waits until ctx ends, and then removes
-// the model; see [Fabric.Hold].
-func StartModel(ctx context.Context, name, arg, from string, want spec.Spec) (hold func(out io.Writer) error, err error) {
+// StartModel makes a model with [CreateModel], and starts it. The function "up" must call [Fabric.Up], which waits until
+// all links are up. StartModel does not call "up" for the model of a snapshot, because links of a snapshot may be down.
+// The function "hold" waits until ctx ends, and then removes the model; see [Fabric.Hold].
+func StartModel(ctx context.Context, name, arg, from string, want spec.Spec, up func(*Fabric, Exits) ([]api.ChipView, error)) (hold func(out io.Writer) error, err error) {
 	f, err := CreateModel(ctx, name, arg, from, want)
 	if err != nil {
 		return nil, err
 	}
 	exits := make(Exits, len(f.Topology.Chips))
-	if _, err := f.Up(ctx, nil, exits); err != nil {
+	if from != "" {
+		up = func(f *Fabric, exits Exits) ([]api.ChipView, error) { return nil, f.startLoaded(ctx, exits) }
+	}
+	if _, err := up(f, exits); err != nil {
 		_ = f.Remove()
 		return nil, err
 	}
 	return func(out io.Writer) error { return f.Hold(ctx, out, exits) }, nil
+}
+
+// startLoaded starts the model of a snapshot, and waits until the model answers.
+func (f *Fabric) startLoaded(ctx context.Context, exits Exits) error {
+	unlock, err := folder.Lock(ctx, string(f.Dir))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := f.launch(ctx, f.Topology.Nodes(), spec.Records{}, exits); err != nil {
+		return err
+	}
+	for {
+		if _, err := f.Model(ctx, "status"); err == nil {
+			return nil
+		}
+		select {
+		case e := <-exits:
+			return f.diedAtStart(e)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pollInterval):
+		}
+	}
 }
 
 // load reads a snapshot, and sets the options of the snapshot.
