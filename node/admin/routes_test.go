@@ -420,7 +420,11 @@ func (c *caller) operations(a string) {
 	c.call(a, "PUT", "/v1/gossip/keys", "", `{"action":"install","key":"AgICAgICAgICAgICAgICAg=="}`, 200)
 	c.call(a, "PUT", "/v1/gossip/keys", "", `{"action":"install","key":"Ag=="}`, 422)
 	c.call(a, "PUT", "/v1/gossip/keys", "", `{"action":"forget"}`, 422)
+	image := c.call(a, "GET", "/v1/memory", "", "", 200)
+	c.call(a, "PUT", "/v1/memory", "", image, 409) // the chip's calls are recorded
 	c.call(a, "DELETE", "/v1/recording", "", "", 200)
+	c.call(a, "PUT", "/v1/memory", "", image, 200)
+	c.call(a, "PUT", "/v1/memory", "", image[:len(image)-1], 422)
 	c.call(a, "DELETE", "/v1/recording", "", "", 409)
 	job := `{"id":7,"name":"a","chips":["M0D0"],"programs":[{"kernels":[{"kernel":"wait","tile":{"x":1,"y":1}}],"semaphores":[{"tile":{"x":1,"y":1},"addr":4096,"value":0}]}]}`
 	c.call(a, "POST", "/v1/jobs", "", job, 204)
@@ -491,6 +495,8 @@ func (c *caller) lonely() {
 	a = addrs[0]
 	c.call(a, "GET", "/v1/ends", "", "", 503)
 	c.call(a, "GET", "/v1/losses", "", "", 503)
+	c.call(a, "GET", "/v1/memory", "", "", 503)
+	c.call(a, "PUT", "/v1/memory", "", "an image", 503)
 	c.call(a, "GET", "/v1/gossip", "", "", 422)
 	c.call(a, "DELETE", "/v1/gossip", "", "", 422)
 }
