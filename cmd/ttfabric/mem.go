@@ -165,10 +165,6 @@ func newMemTiles() *cobra.Command {
 	return &cobra.Command{Use: "tiles [CHIP]", Short: "List the tiles of a chip and their sizes", Args: cobra.MaximumNArgs(1), Example: "  ttfabric mem tiles\n  ttfabric mem tiles M0D7",
 		Long: "The command lists the tiles of CHIP, or of the first chip. The list leaves out\nharvested Tensix tiles, which are switched off and have no memory. Each chip of a\nfabric can have its own harvested tiles.",
 		RunE: func(c *cobra.Command, args []string) error {
-			f, err := format(c)
-			if err != nil {
-				return err
-			}
 			fab, err := openFabric(c)
 			if err != nil {
 				return err
@@ -181,7 +177,7 @@ func newMemTiles() *cobra.Command {
 			if err = errors.Join(err, failed); err != nil {
 				return err
 			}
-			if f == "json" {
+			if f, _ := format(c); f == "json" {
 				return printJSON(c, tiles)
 			}
 			tw := newTable(c, "Tile", "Kind", "Name", "Bytes")
